@@ -1,0 +1,92 @@
+"""What a checkpoint holds: weights, optimizer, generators and the run's counters, as safetensors and JSON only."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from covey.errors import RunFolderError
+from covey.types import RunState
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_SEPARATOR = "::"
+
+
+def save_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """An ordinary Hugging Face folder that ``AutoModelForCausalLM.from_pretrained`` loads."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def load_weights(folder: Path, model: PreTrainedModel) -> None:
+    """Put the weights of a saved folder into ``model``, in place. Raises RunFolderError if they do not fit."""
+    weights: dict[str, torch.Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        weights |= load_file(file, device=str(model.device))
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
+    lost = set(missing) - tied
+    if lost or unexpected:
+        raise RunFolderError(f"{folder}: weights do not fit the model: missing {sorted(lost)}, unknown {unexpected}")
+
+
+def save_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[torch.nn.Parameter, str]) -> None:
+    """Optimizer state by parameter name, e.g. ``exp_avg::model.norm.weight``."""
+    tensors = {
+        f"{key}{_SEPARATOR}{names[parameter]}": torch.as_tensor(value).detach().clone().contiguous()
+        for parameter, state in optimizer.state.items()
+        for key, value in state.items()
+    }
+    save_file(tensors, path)
+
+
+def load_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[torch.nn.Parameter, str]) -> None:
+    """The reverse of :func:`save_optimizer`."""
+    by_name = {name: parameter for parameter, name in names.items()}
+    for key, tensor in load_file(path).items():
+        field, _, name = key.partition(_SEPARATOR)
+        parameter = by_name[name]
+        optimizer.state[parameter][field] = tensor if field == "step" else tensor.to(parameter.device)
+
+
+def capture_rng() -> dict[str, Any]:
+    """State of the global generators, for rewards and other user code; Covey's own sampling never uses them."""
+    version, words, gauss = random.getstate()
+    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    return {
+        "python": [version, list(words), gauss],
+        "numpy": [name, np.asarray(keys).tolist(), position, has_gauss, cached],
+        "torch": torch.get_rng_state().tolist(),
+    }
+
+
+def restore_rng(state: Mapping[str, Any]) -> None:
+    """The reverse of :func:`capture_rng`."""
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    name, keys, position, has_gauss, cached = state["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, cached))
+    torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
+
+
+def save_state(path: Path, state: RunState) -> None:
+    """Counters as JSON."""
+    path.write_text(json.dumps(asdict(state)), encoding="utf-8")
+
+
+def load_state(path: Path) -> RunState:
+    """The reverse of :func:`save_state`. Raises RunFolderError for a file that is not one."""
+    try:
+        return RunState(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise RunFolderError(f"{path} is not a checkpoint's state: {error}") from error

@@ -1,0 +1,7 @@
+"""``python -m covey.cli`` is ``covey``."""
+
+import sys
+
+from covey.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,278 @@
+"""The run file: one TOML table a section, every field with its unit and default, dotted overrides, helpful errors.
+
+A run is fully described by a :class:`RunConfig`. Sections that name a component (advantage, loss, rewards) take the
+component's own fields beside ``name``; they are checked when the component is built, before anything is written.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import types as _types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from covey.errors import ConfigError, did_you_mean
+
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """Unknown keys fail, types are strict (8 is not "8"), values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Component(BaseModel):
+    """A named part with its own knobs: whatever stands beside the section's fields goes to the part."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """Keys that are not fields of the section."""
+        return dict(self.model_extra or {})
+
+
+class RunSection(Section):
+    name: str = "run"
+    dir: str | None = None  # default runs/<name>-<time>
+    seed: Count = 0
+    steps: Positive = 100  # rollouts; each is followed by optim.updates_per_batch updates
+    save_every: Count = 0  # steps between checkpoints; 0: only at the end
+    keep: Positive = 2  # checkpoints kept
+
+
+class ModelSection(Section):
+    path: str = "tiny"  # folder, hub id, fetched name (covey models), or "tiny" for the built-in model
+    device: str = "auto"
+    threads: Count = 0  # 0: as many as torch finds
+    trust_remote_code: bool = False
+
+
+class PromptsSection(Section):
+    source: str = "arithmetic"  # path, "arithmetic", "gym:TASK" or "hf:owner/name"
+    split: str = "train"
+    eval_source: str | None = None  # default: the same source
+    eval_split: str = "test"
+    holdout: Count = 0  # rows of source kept back for evaluation; for sources without a split of their own
+    limit: Positive | None = None  # rows used of source
+    prompt_column: str = "prompt"
+    answer_column: str | None = None  # default "answer", if there is one
+    style: Literal["chat", "plain"] = "chat"
+    system: str | None = None
+    too_long: Literal["stop", "drop"] = "stop"
+    options: dict[str, Any] = Field(default_factory=dict)  # for reasoning-gym tasks
+
+
+class SamplingSection(Section):
+    prompts_per_step: Positive = 8
+    group_size: Positive = 8
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    max_new_tokens: Positive = 256
+    rows: Positive = 128  # responses sampled at the same time
+
+
+class RewardPart(Component):
+    name: str  # exact_number, tags, gym, or module:function
+    weight: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+
+
+class RewardSection(Section):
+    parts: list[RewardPart] = Field(default_factory=lambda: [RewardPart(name="exact_number")])
+    pass_threshold: float = 1.0  # total from which a response counts as correct, where no part knows
+    max_failed: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of failed scores in one step that stops the run
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_parts(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(data.get("parts"), list):
+            parts = [{"name": part} if isinstance(part, str) else part for part in data["parts"]]
+            return {**data, "parts": parts}
+        return data
+
+
+class AdvantageSection(Component):
+    name: str = "grpo"
+
+
+class LossSection(Component):
+    name: str = "clip"
+    aggregation: str = "sequence_mean"  # sequence_mean, token_mean or constant_length
+    kl_coef: NonNegative = 0.0  # weight of k3 against the reference; 0 loads no reference
+    entropy_coef: NonNegative = 0.0
+
+
+class OptimSection(Section):
+    lr: NonNegative = 1e-6
+    warmup: Count = 0  # steps
+    decay: Literal["constant", "linear", "cosine"] = "constant"
+    final_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0  # of lr, at the last step
+    betas: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
+        default_factory=lambda: [0.9, 0.95], min_length=2, max_length=2
+    )
+    eps: Annotated[float, Field(gt=0)] = 1e-8
+    weight_decay: NonNegative = 0.0
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    updates_per_batch: Positive = 1
+    tokens_per_microbatch: Positive = 8192
+
+
+class EvalSection(Section):
+    every: Count = 0  # steps; 0: only before and after
+    prompts: Count = 100  # held-out prompts before and after, 0: no evaluation
+    prompts_during: Count = 0  # fewer for the curve; 0: the same
+    samples: Positive = 4  # responses a prompt at the temperature below, for pass@1 and pass@k
+    pass_at: list[Positive] = Field(default_factory=lambda: [1, 4])
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    greedy: bool = True  # one more response a prompt at temperature 0
+
+    @model_validator(mode="after")
+    def _enough_samples(self) -> EvalSection:
+        if self.pass_at and max(self.pass_at) > self.samples:
+            raise ValueError(f"eval.pass_at {max(self.pass_at)} needs eval.samples >= {max(self.pass_at)}")
+        return self
+
+
+class RunConfig(Section):
+    """Everything that decides a run. ``covey init`` writes a commented one."""
+
+    run: RunSection = Field(default_factory=RunSection)
+    model: ModelSection = Field(default_factory=ModelSection)
+    prompts: PromptsSection = Field(default_factory=PromptsSection)
+    sampling: SamplingSection = Field(default_factory=SamplingSection)
+    reward: RewardSection = Field(default_factory=RewardSection)
+    advantage: AdvantageSection = Field(default_factory=AdvantageSection)
+    loss: LossSection = Field(default_factory=LossSection)
+    optim: OptimSection = Field(default_factory=OptimSection)
+    eval: EvalSection = Field(default_factory=EvalSection)
+
+    @model_validator(mode="after")
+    def _group_has_siblings(self) -> RunConfig:
+        if self.sampling.group_size < 2:
+            raise ValueError(
+                f"sampling.group_size = {self.sampling.group_size} leaves a response without siblings to be judged "
+                "against, so every advantage is 0. Use at least 2; 8 is a usual start."
+            )
+        return self
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a TOML run file and apply ``section.key=value`` overrides. Raises ConfigError naming field and file."""
+    file = Path(path)
+    if not file.is_file():
+        raise ConfigError(f"run file {str(path)!r} does not exist. Write one with: covey init {path}")
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    return make_config(data, overrides, where=str(path))
+
+
+def make_config(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "config") -> RunConfig:
+    """Validate nested tables. Raises ConfigError with one line a mistake and the nearest valid spelling."""
+    merged = {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
+    for override in overrides:
+        _apply(merged, override)
+    try:
+        return RunConfig.model_validate(merged)
+    except ValidationError as error:
+        lines = [_explain(dict(item)) for item in error.errors()]
+        raise ConfigError(f"{where}: " + "; ".join(lines)) from None
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise ConfigError(f"override {override!r} is not of the form section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string: run.name=first
+    node = data
+    for key in keys[:-1]:
+        node = node.setdefault(key, {})
+        if not isinstance(node, dict):
+            raise ConfigError(f"override {override!r}: {key!r} is a value, not a section")
+    node[keys[-1]] = value
+
+
+def _explain(error: dict[str, Any]) -> str:
+    place = [str(part) for part in error["loc"]]
+    name = ".".join(place)
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {name}.{did_you_mean(place[-1], _fields_at(place[:-1]))}"
+    if error["type"] == "missing":
+        return f"{name} is missing"
+    if error["type"] == "value_error":
+        return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
+    return f"{name} = {error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _fields_at(place: Sequence[str]) -> list[str]:
+    model: type[BaseModel] = RunConfig
+    for key in place:
+        field = model.model_fields.get(key)
+        inner = _model_of(field.annotation) if field else model
+        model = inner or model
+    return list(model.model_fields)
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and not isinstance(annotation, _types.GenericAlias):
+        return annotation if issubclass(annotation, BaseModel) else None
+    return next((found for part in typing.get_args(annotation) if (found := _model_of(part))), None)
+
+
+def section_of(leaf: str) -> str:
+    """The dotted name of a field given by its last part, for the Python API: ``group_size`` -> ``sampling.group_size``.
+
+    Raises ConfigError for an unknown name, or for one that several sections have.
+    """
+    if "." in leaf:
+        return leaf
+    homes = {f"{section}.{name}": name for section in RunConfig.model_fields for name in _fields_at([section])}
+    found = [path for path, name in homes.items() if name == leaf]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ConfigError(
+            f"{leaf!r} could be {' or '.join(found)}; write the dotted name, e.g. **{{{found[0]!r}: ...}}"
+        )
+    raise ConfigError(f"unknown setting {leaf!r}.{did_you_mean(leaf, set(homes.values()))}")
+
+
+def to_toml(config: RunConfig) -> str:
+    """The configuration as a run file that ``load_config`` reads back to the same value."""
+    tables = config.model_dump(exclude_none=True)
+    return "\n".join(f"[{name}]\n{_table(values)}" for name, values in tables.items())
+
+
+def _table(values: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_quoted(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    raise ConfigError(f"{value!r} cannot be written to a run file")
+
+
+def _quoted(text: str) -> str:
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    body = "".join(escapes.get(ch, ch if ch.isprintable() else f"\\U{ord(ch):08x}") for ch in text)
+    return f'"{body}"'

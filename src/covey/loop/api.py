@@ -1,0 +1,151 @@
+"""Training from Python: the same run as from a run file, in a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from covey.config import RunConfig, load_config, make_config, section_of
+from covey.errors import ConfigError, RunFolderError
+from covey.loop.build import build, make_component
+from covey.loop.lockstep import Run
+from covey.loop.preflight import check_rewards
+from covey.loop.record import Recorder
+from covey.observe.run_folder import RunFolder, open_run
+from covey.observe.view import View, make_view
+from covey.prompts.source import prompts_from_rows
+from covey.rewards import REWARDS, FunctionReward, WeightedReward
+from covey.types import Prompt
+
+RewardLike = str | Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A finished run: its folder and what ``summary.json`` says."""
+
+    folder: RunFolder
+    summary: Mapping[str, Any]
+
+    @property
+    def model(self) -> Path:
+        """The trained model, an ordinary Hugging Face folder."""
+        return self.folder.final
+
+
+def train(
+    model: str = "tiny",
+    prompts: str | Sequence[Prompt | Mapping[str, Any] | str] = "arithmetic",
+    reward: RewardLike | Sequence[RewardLike] = "exact_number",
+    *,
+    quiet: bool = False,
+    **settings: Any,
+) -> RunResult:
+    """Train and return the result. Works in scripts and notebooks.
+
+    ``prompts`` is a source as in the run file, or rows: strings, or mappings with ``prompt``, optionally ``answer``
+    and any columns the reward takes. ``reward`` is a name, a function with TRL's signature, an object with
+    ``score_group``, or a list of them. Every other setting is a field of the run file by its own name where that is
+    unique (``group_size=8``), else dotted (``**{"loss.clip_high": 0.28}``). Raises the CoveyError that the command
+    line would print.
+    """
+    data: dict[str, Any] = {"model": {"path": model}}
+    for name, value in settings.items():
+        section, _, field = section_of(name).partition(".")
+        data.setdefault(section, {})[field] = value
+    given = None
+    if isinstance(prompts, str):
+        data.setdefault("prompts", {})["source"] = prompts
+    else:
+        style = data.get("prompts", {}).get("style", "chat")
+        given = [p for p in prompts if isinstance(p, Prompt)] or prompts_from_rows(prompts, style=style)
+        data.setdefault("prompts", {})["source"] = "python"
+    rewards = [reward] if isinstance(reward, str) or not isinstance(reward, Sequence) else list(reward)
+    named = [item for item in rewards if isinstance(item, str)]
+    if len(named) == len(rewards):
+        data.setdefault("reward", {})["parts"] = named
+        weighted = None
+    else:
+        weighted = [_weighted(item) for item in rewards]
+    return start(make_config(data), prompts=given, rewards=weighted, view=make_view(quiet=quiet))
+
+
+def _weighted(reward: RewardLike) -> WeightedReward:
+    if isinstance(reward, str):
+        return WeightedReward(reward=make_component("reward", REWARDS, reward, {}))
+    if hasattr(reward, "score_group"):
+        return WeightedReward(reward=reward)  # type: ignore[arg-type]
+    if not callable(reward):
+        raise ConfigError(f"reward {reward!r} is neither a name, a function nor an object with score_group")
+    return WeightedReward(reward=FunctionReward(reward))
+
+
+def start(
+    config: RunConfig,
+    *,
+    prompts: Sequence[Prompt] | None = None,
+    rewards: Sequence[WeightedReward] | None = None,
+    view: View | None = None,
+) -> RunResult:
+    """Build, check, then make the run folder and train. Nothing is written before everything has been checked."""
+
+    async def run() -> RunResult:
+        workshop = build(config, prompts, rewards)
+        await check_rewards(workshop)
+        recorder = Recorder.create(config)
+        summary = await Run(workshop, recorder, view or make_view()).train()
+        return RunResult(folder=recorder.folder, summary=summary)
+
+    return run_async(run())
+
+
+def resume(
+    path: str | Path,
+    *,
+    prompts: Sequence[Prompt] | None = None,
+    rewards: Sequence[WeightedReward] | None = None,
+    view: View | None = None,
+) -> RunResult:
+    """Continue a run from its newest checkpoint. Raises RunFolderError if it has none or has finished."""
+    folder = open_run(path)
+    if folder.summary.is_file():
+        raise RunFolderError(f"{path} has finished all its steps; see {folder.summary}")
+    config = load_config(folder.config)
+    if config.prompts.source == "python" and prompts is None:
+        raise ConfigError(
+            f"{path} was started from Python with prompts of its own: covey.resume({str(path)!r}, prompts=...)"
+        )
+
+    async def run() -> RunResult:
+        run = Run(build(config, prompts, rewards), Recorder(folder), view or make_view())
+        run.restore()
+        run.recorder = Recorder.reopen(folder, run.step)
+        return RunResult(folder=folder, summary=await run.train())
+
+    return run_async(run())
+
+
+def run_async(coroutine: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """Run to the end, also where an event loop is already running, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    outcome: list[RunResult | BaseException] = []
+
+    def target() -> None:
+        try:
+            outcome.append(asyncio.run(coroutine))
+        except BaseException as error:  # handed on to the caller's thread
+            outcome.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]

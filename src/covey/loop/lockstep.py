@@ -1,0 +1,224 @@
+"""The loop: sample, score, credit, batch, update, record; one stage after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from covey.batching.pad import pad
+from covey.checkpoint.state import (
+    capture_rng,
+    load_optimizer,
+    load_state,
+    load_weights,
+    restore_rng,
+    save_model,
+    save_optimizer,
+    save_state,
+)
+from covey.checkpoint.store import CheckpointStore
+from covey.config import RunConfig
+from covey.errors import RunFolderError
+from covey.loop.build import Workshop
+from covey.loop.evaluate import Evaluation, evaluate
+from covey.loop.record import Recorder
+from covey.metrics.memory import peak_memory
+from covey.metrics.step import group_metrics
+from covey.observe.view import View, percent
+from covey.rewards.base import ScoreContext
+from covey.rewards.score import check_failures
+from covey.rollout.group import rollout
+from covey.types import CreditedGroup, RunState, Sampling, StepBatch, StepRecord, UpdateResult
+
+
+class Run:
+    """One training run: the stages of a workshop, its run folder and its counters."""
+
+    def __init__(self, workshop: Workshop, recorder: Recorder, view: View) -> None:
+        self.workshop = workshop
+        self.recorder = recorder
+        self.view = view
+        self.step = 0
+        self.tokens = 0
+        self.earlier_seconds = 0.0
+        self.started = time.perf_counter()
+        self.store = CheckpointStore(recorder.folder.checkpoints, workshop.config.run.keep)
+
+    @property
+    def config(self) -> RunConfig:
+        return self.workshop.config
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of this run, of earlier sittings too."""
+        return self.earlier_seconds + time.perf_counter() - self.started
+
+    async def train(self) -> dict[str, Any]:
+        """Run to the last step and return the summary, which also lies in ``summary.json``."""
+        config = self.config
+        self.view.start(f"covey · {self.recorder.folder.path}", config.run.steps, self.step)
+        try:
+            if self.step == 0:
+                await self.evaluate()
+            while self.step < config.run.steps:
+                await self.one_step()
+                if config.run.save_every and self.step % config.run.save_every == 0:
+                    self.save()
+                if config.eval.every and self.step % config.eval.every == 0 and self.step < config.run.steps:
+                    await self.evaluate()
+            await self.evaluate()
+            self.view.stage("saving")
+            self.save()
+            summary = self.summarise()
+            self.recorder.final(
+                lambda folder: save_model(folder, self.workshop.policy.model, self.workshop.policy.tokenizer)
+            )
+            self.recorder.summary(summary)
+            return summary
+        finally:
+            self.view.stop()
+
+    async def one_step(self) -> None:
+        """Prompts to metrics, once through."""
+        w, config = self.workshop, self.config
+        clock = Clock()
+        self.view.stage("sampling")
+        prompts = w.cursor.take(config.sampling.prompts_per_step)
+        groups = await rollout(
+            prompts, w.engine, w.chat, train_sampling(config), config.sampling.group_size, (config.run.seed, self.step)
+        )
+        clock.lap("sample")
+        self.view.stage("scoring")
+        scored = await w.scorer(groups, ScoreContext(step=self.step, steps=config.run.steps))
+        check_failures(scored, config.reward.max_failed)
+        credited = w.advantage(scored)
+        clock.lap("score")
+        self.view.stage("training")
+        repeated = config.optim.updates_per_batch > 1
+        batch = w.learner.annotate(
+            pad(credited, config.optim.tokens_per_microbatch, keep_silent=bool(w.learner.objective.needs)), repeated
+        )
+        updates = [w.learner.step(batch, self.step) for _ in range(config.optim.updates_per_batch)]
+        await w.engine.load_weights(w.policy.model, w.learner.version)
+        clock.lap("train")
+        record = self.record(credited, batch, updates, clock)
+        self.recorder.step(record, credited)
+        self.view.step(record, credited)
+        self.step += 1
+
+    def record(
+        self, credited: Sequence[CreditedGroup], batch: StepBatch, updates: Sequence[UpdateResult], clock: Clock
+    ) -> StepRecord:
+        """One line of metrics. Numbers of the loss come from the last update, the sampler's gap from the first."""
+        metrics = group_metrics(credited)
+        self.tokens += int(metrics["tokens/sampled"])
+        for update in reversed(updates):
+            metrics |= {k: v for k, v in update.metrics.items() if k.startswith("sampler/") or update is updates[-1]}
+        metrics |= self.workshop.scorer.drain_logged()
+        metrics |= {
+            "grad_norm": updates[-1].grad_norm,
+            "lr": updates[-1].lr,
+            "update/skipped": float(sum(update.skipped for update in updates)),
+            "tokens/trained": metrics["tokens/trained"] if batch.micro else 0.0,
+            "tokens/total": float(self.tokens),
+            "speed/sampled": metrics["tokens/sampled"] / clock.laps["sample"],
+            "memory/peak": peak_memory(),
+            "epoch": float(self.workshop.cursor.epoch),
+            "seconds/step": sum(clock.laps.values()),
+            **{f"seconds/{name}": value for name, value in clock.laps.items()},
+        }
+        return StepRecord(step=self.step, metrics=metrics)
+
+    async def evaluate(self) -> Evaluation | None:
+        """Ask the held-out prompts: all of them before and after, ``prompts_during`` in between."""
+        w, config = self.workshop, self.config
+        during = 0 < self.step < config.run.steps
+        asked = w.eval_prompts[: config.eval.prompts_during or None] if during else w.eval_prompts
+        if not asked:
+            return None
+        self.view.stage("evaluating")
+        evaluation = await evaluate(
+            asked, w.engine, w.chat, w.scorer, config.eval, train_sampling(config), seed=config.run.seed, step=self.step
+        )
+        self.recorder.evaluation(evaluation)
+        self.view.evaluation(describe_evaluation(evaluation))
+        return evaluation
+
+    def summarise(self) -> dict[str, Any]:
+        """Before and after, and what it cost."""
+        evaluations = self.recorder.folder.read_evaluations()
+        full = [e for e in evaluations if e["step"] in (0, self.step)]
+        return {
+            "dir": str(self.recorder.folder.path),
+            "model": str(self.recorder.folder.final),
+            "steps": self.step,
+            "seconds": round(self.seconds, 3),
+            "tokens": self.tokens,
+            "before": full[0] if full else None,
+            "after": full[-1] if len(full) > 1 else None,
+        }
+
+    def save(self) -> Path:
+        """Write a checkpoint of the present step."""
+        w = self.workshop
+        names = {parameter: name for name, parameter in w.learner.parameters()}
+        state = RunState(
+            step=self.step,
+            version=w.learner.version,
+            cursor=w.cursor.state(),
+            rng=capture_rng(),
+            seconds=self.seconds,
+            tokens=self.tokens,
+        )
+
+        def fill(folder: Path) -> None:
+            save_model(folder / "model", w.policy.model, w.policy.tokenizer)
+            save_optimizer(folder / "optimizer.safetensors", w.learner.optimizer, names)
+            save_state(folder / "state.json", state)
+
+        return self.store.save(self.step, fill)
+
+    def restore(self) -> None:
+        """Continue from the newest checkpoint. Raises RunFolderError if there is none."""
+        steps = self.store.steps()
+        if not steps:
+            raise RunFolderError(f"{self.recorder.folder.path} has no checkpoint to resume from (see run.save_every)")
+        w, folder = self.workshop, self.store.path(steps[-1])
+        state = load_state(folder / "state.json")
+        load_weights(folder / "model", w.policy.model)
+        load_optimizer(
+            folder / "optimizer.safetensors", w.learner.optimizer, {p: name for name, p in w.learner.parameters()}
+        )
+        restore_rng(state.rng)
+        w.cursor.load_state(state.cursor)
+        w.learner.version = w.engine.version = state.version
+        self.step, self.tokens, self.earlier_seconds = state.step, state.tokens, state.seconds
+
+
+class Clock:
+    """Wall seconds between laps, by name."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = now - self._last
+        self._last = now
+
+
+def train_sampling(config: RunConfig) -> Sampling:
+    """How training responses are drawn: the whole distribution at the temperature, so that ratios start at 1."""
+    return Sampling(temperature=config.sampling.temperature, max_new_tokens=config.sampling.max_new_tokens)
+
+
+def describe_evaluation(evaluation: Evaluation) -> str:
+    """One line: ``step 0: greedy 61.0 % [...], pass@1 33.2 % [...] on 500 held-out problems``."""
+    rates = {"greedy": evaluation.greedy} if evaluation.greedy else {}
+    rates |= {f"pass@{k}": estimate for k, estimate in evaluation.pass_at.items()}
+    shown = ", ".join(f"{name} {percent(asdict(estimate))}" for name, estimate in rates.items())
+    return f"evaluation at step {evaluation.step}: {shown} on {evaluation.problems} held-out problems"

@@ -1,0 +1,76 @@
+"""The metrics of one step from its groups: pure counting, no model."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+
+from covey.types import CreditedGroup, Score, Signal
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean; NaN when there is nothing to average, because missing is not zero."""
+    return float(np.mean(values)) if len(values) else math.nan
+
+
+def group_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
+    """Rewards, signals, advantages, lengths and diversity of a step's groups (at least one, with members)."""
+    scores = [score for group in groups for score in group.scored.scores]
+    judged = [score for score in scores if score.total is not None]
+    signals = Counter(group.signal for group in groups)
+    metrics = {
+        "reward/mean": mean([score.total for score in judged if score.total is not None]),
+        "reward/failed": mean([float(score.error is not None) for score in scores]),
+        "reward/unjudged": 1.0 - len(judged) / len(scores),
+        "pass_rate": mean([float(score.correct) for score in judged if score.correct is not None]),
+        "group/reward_std": mean([std for group in groups if not math.isnan(std := _reward_std(group))]),
+        "group/distinct": mean([_distinct(group) for group in groups]),
+    }
+    metrics |= {f"group/{signal}": signals[signal] / len(groups) for signal in get_args(Signal)}
+    return metrics | _part_means(scores) | _advantage_metrics(groups) | _length_metrics(groups)
+
+
+def _reward_std(group: CreditedGroup) -> float:
+    totals = [score.total for score in group.scored.scores if score.total is not None]
+    return float(np.std(totals, ddof=1)) if len(totals) > 1 else math.nan
+
+
+def _distinct(group: CreditedGroup) -> float:
+    replies = [member.reply for member in group.scored.group.members]
+    return len(set(replies)) / len(replies)
+
+
+def _part_means(scores: Sequence[Score]) -> dict[str, float]:
+    names = {name for score in scores for name in score.parts}
+    columns = {name: [v for score in scores if (v := score.parts.get(name)) is not None] for name in sorted(names)}
+    return {f"reward/part/{name}": mean(values) for name, values in columns.items()}
+
+
+def _advantage_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
+    values = [
+        float(advantage[member.sampled].mean())
+        for group in groups
+        for member, score, advantage in zip(
+            group.scored.group.members, group.scored.scores, group.advantages, strict=True
+        )
+        if score.total is not None
+    ]
+    return {"advantage/mean": mean(values), "advantage/abs_mean": mean([abs(value) for value in values])}
+
+
+def _length_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
+    members = [member for group in groups for member in group.scored.group.members]
+    lengths = [member.sampled_tokens for member in members]
+    trained = sum(m.sampled_tokens for g in groups if g.signal == "ok" for m in g.scored.group.members)
+    return {
+        "length/mean": mean(lengths),
+        "length/p95": float(np.quantile(lengths, 0.95)),
+        "length/max": float(max(lengths)),
+        "length/truncated": mean([float(member.finish == "length") for member in members]),
+        "tokens/sampled": float(sum(lengths)),
+        "tokens/trained": float(trained),
+    }

@@ -1,0 +1,28 @@
+"""Stage 5: rewards. The table maps run-file names to classes; ``module:function`` takes a user's own."""
+
+from covey.rewards.base import ResponseReward, Reward, ScoreContext
+from covey.rewards.exact_number import ExactNumber
+from covey.rewards.function import FunctionReward
+from covey.rewards.gym import GymScore
+from covey.rewards.score import Scorer, WeightedReward, check_failures
+from covey.rewards.tags import Tags
+
+REWARDS: dict[str, type] = {
+    "exact_number": ExactNumber,
+    "tags": Tags,
+    "gym": GymScore,
+}
+
+__all__ = [
+    "REWARDS",
+    "ExactNumber",
+    "FunctionReward",
+    "GymScore",
+    "ResponseReward",
+    "Reward",
+    "ScoreContext",
+    "Scorer",
+    "Tags",
+    "WeightedReward",
+    "check_failures",
+]

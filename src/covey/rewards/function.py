@@ -1,0 +1,119 @@
+"""A user's own function as a reward, with the call signature of TRL's reward functions."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import math
+import os
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from covey.errors import ConfigError, RewardError
+from covey.rewards.base import ScoreContext
+from covey.types import Group, Part
+
+
+class FunctionReward:
+    """A function called with keywords only, once a group.
+
+    ``f(prompts, completions, completion_ids, <each other column>, trainer_state, log_extra, log_metric)``.
+    Lists have one entry a sibling. A chat prompt is passed as messages, with the reply in
+    ``completions[i][0]["content"]``; a plain one as strings. Only the arguments that the function takes are passed.
+    It returns one number a sibling, or None (NaN) for one it cannot judge; it may be ``async``.
+    An exception is data: each sibling gets a Part with ``error``. A result of the wrong length or type, or an
+    infinite number, breaks the contract and raises RewardError at once.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
+        self.function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.logged: list[tuple[str, float]] = []
+
+    async def score_group(self, group: Group, context: ScoreContext, /) -> list[Part]:
+        extra: dict[str, list[Any]] = {}
+        arguments = self._accepted(self._arguments(group, context, extra))
+        try:
+            values = self.function(**arguments)
+            if inspect.isawaitable(values):
+                values = await values
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise
+        except Exception as error:  # whatever a user's code raises is data, counted by the score stage
+            text = f"{type(error).__name__}: {error}"
+            return [Part(value=None, why=text, error=text) for _ in group.members]
+        checked = self._checked(values, len(group.members))
+        return [Part(value=value, why=self._why(extra, i)) for i, value in enumerate(checked)]
+
+    def _arguments(self, group: Group, context: ScoreContext, extra: dict[str, list[Any]]) -> dict[str, Any]:
+        prompt, members = group.prompt, group.members
+        messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+        columns = {name: [value] * len(members) for name, value in prompt.columns.items()}
+        if prompt.answer is not None:
+            columns.setdefault("answer", [prompt.answer] * len(members))
+        replies = [member.reply for member in members]
+        return columns | {
+            "prompts": [prompt.text if prompt.plain else messages for _ in members],
+            "completions": replies if prompt.plain else [[{"role": "assistant", "content": text}] for text in replies],
+            "completion_ids": [member.tokens[member.sampled].tolist() for member in members],
+            "trainer_state": SimpleNamespace(global_step=context.step, max_steps=context.steps),
+            "log_extra": lambda column, values: extra.__setitem__(column, list(values)),
+            "log_metric": lambda name, value: context.evaluating or self.logged.append((name, float(value))),
+        }
+
+    def _accepted(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        parameters = inspect.signature(self.function).parameters.values()
+        if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+            return arguments
+        return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
+
+    def _checked(self, values: Any, members: int) -> list[float | None]:
+        listed = hasattr(values, "__len__") and hasattr(values, "__getitem__")
+        if not listed or isinstance(values, str | bytes | dict):
+            raise RewardError(
+                f"reward {self.name!r} returned {type(values).__name__}, expected a list of {members} numbers"
+            )
+        if len(values) != members:
+            raise RewardError(
+                f"reward {self.name!r} returned {len(values)} values for {members} responses. "
+                "Return one number (or None) for each entry of `completions`, in the same order."
+            )
+        return [self._number(value) for value in values]
+
+    def _number(self, value: Any) -> float | None:
+        if value is None:
+            return None
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise RewardError(f"reward {self.name!r} returned {value!r}, expected a number or None") from None
+        if math.isinf(number):
+            raise RewardError(
+                f"reward {self.name!r} returned {number}; rewards must be finite. Clip it or return None."
+            )
+        return None if math.isnan(number) else number
+
+    @staticmethod
+    def _why(extra: dict[str, list[Any]], index: int) -> str:
+        return ", ".join(f"{column}={values[index]}" for column, values in extra.items() if index < len(values))
+
+
+def load_function(path: str) -> Callable[..., Any]:
+    """Import ``package.module:function`` with the current folder importable. Raises ConfigError with the reason."""
+    module_name, _, attribute = path.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        target: Any = importlib.import_module(module_name)
+        for name in attribute.split("."):
+            target = getattr(target, name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"cannot load {path!r}: {error}. Expected module:name, importable from {os.getcwd()}"
+        ) from error
+    if not callable(target):
+        raise ConfigError(f"{path!r} is a {type(target).__name__}, expected a function or class")
+    return target

@@ -1,0 +1,70 @@
+"""Messages to tokens and tokens to text: the only place that does either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from covey.errors import ModelError, PromptError
+from covey.types import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Chat:
+    """A tokenizer with its chat template and the ids that end a response."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
+        self.tokenizer = tokenizer
+        self.end_tokens = end_tokens
+
+    def encode(self, prompt: Prompt) -> np.ndarray:
+        """Prompt tokens i64[T], ending where the response begins.
+
+        A plain prompt is tokenised as it stands; a chat prompt goes through the template with its generation prompt.
+        Raises ModelError when a chat prompt meets a tokenizer without a template.
+        """
+        if prompt.plain:
+            ids = self.tokenizer(prompt.text, add_special_tokens=True)["input_ids"]
+        elif self.tokenizer.chat_template is None:
+            raise ModelError(
+                "the tokenizer has no chat template, but the prompts are chat messages. "
+                'Use prompts.style = "plain" for a base model, or a model with a template.'
+            )
+        else:
+            messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+            ids = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)[
+                "input_ids"
+            ]
+        return np.asarray(ids, dtype=np.int64)
+
+    def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """The text of a response, without its end token and other special tokens."""
+        return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
+
+
+def fitting_prompts(
+    prompts: Sequence[Prompt], chat: Chat, limit: int | None, new_tokens: int, drop: bool
+) -> list[Prompt]:
+    """Prompts that leave room for ``new_tokens`` within the model's ``limit`` of positions (None: no limit).
+
+    Raises PromptError that names the prompts which do not fit, or leaves them out when ``drop`` is set.
+    """
+    if limit is None:
+        return list(prompts)
+    sizes = {prompt.uid: len(chat.encode(prompt)) for prompt in prompts}
+    long = [uid for uid, size in sizes.items() if size + new_tokens > limit]
+    if long and not drop:
+        shown = ", ".join(f"{uid} ({sizes[uid]} tokens)" for uid in long[:5])
+        raise PromptError(
+            f"{len(long)} of {len(prompts)} prompts are too long: {shown}{', ...' if len(long) > 5 else ''}. "
+            f"The model has {limit} positions and sampling.max_new_tokens = {new_tokens} needs room. "
+            'Shorten them, lower max_new_tokens, or set prompts.too_long = "drop".'
+        )
+    kept = [prompt for prompt in prompts if sizes[prompt.uid] + new_tokens <= limit]
+    if not kept:
+        raise PromptError(f"no prompt is left: all {len(prompts)} need more than the model's {limit} positions")
+    return kept

@@ -1,0 +1,253 @@
+"""The data that travels through a training step, in the order it is made.
+
+prompts -> groups -> trajectories -> rewards -> advantages -> batches -> loss -> update -> metrics
+
+Every stage takes the type of the stage before and returns a new one that wraps it; nothing is filled in later.
+Shape letters: P prompts of a step, G samples of one prompt, T tokens of one trajectory (prompt and responses),
+B rows of a micro-batch, S columns of a row, V vocabulary. A stream is an array whose entry t describes token t.
+Log-probabilities are natural logarithms (nats).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+Finish = Literal["stop", "length", "abort"]
+"""Why sampling ended: an end token or stop string, the token limit, or a caller that gave up."""
+
+Signal = Literal["ok", "all_right", "all_wrong", "zero_variance", "too_few"]
+"""What a group can teach. Only ``ok`` has a non-zero advantage; the others say why there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One chat message, e.g. ``Message(role="user", content="13×17=?")``."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One question. ``uid`` is unique in its data set, so siblings are tied by it and never by text or position.
+
+    Example: ``Prompt(uid="arithmetic-test-13x17", messages=(Message(role="user", content="13×17=?"),), answer="221")``
+    """
+
+    uid: str
+    messages: tuple[Message, ...]
+    answer: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)  # every other column of the row, handed to rewards
+    task: str = ""
+    plain: bool = False  # True: the one message is tokenised as it stands, without a chat template
+
+    @property
+    def text(self) -> str:
+        """The last message's content: what a person reads as the question."""
+        return self.messages[-1].content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How to draw one response. Temperature 0 is greedy; ``top_p=1`` and ``top_k=0`` keep the whole vocabulary."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int = 256
+    seed: int = 0  # derived from run seed, step, prompt uid, sample and turn: see covey.rollout.seeds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Tokens to continue, and how. ``id`` comes back on the completion: order carries no meaning."""
+
+    id: str
+    tokens: np.ndarray  # i64[T]
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What the engine sampled for one request; an end token that was sampled is part of it."""
+
+    id: str
+    tokens: np.ndarray  # i64[t], t >= 1
+    logp: np.ndarray  # f32[t], nats, of the distribution really sampled from (after temperature and truncation)
+    finish: Finish
+    version: int  # of the weights that sampled it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One response of the policy inside a trajectory: ``tokens[start:stop]`` were sampled."""
+
+    start: int
+    stop: int
+    reply: str  # the decoded response, without special tokens
+    finish: Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """One sibling: the exact token ids that the engine saw and sampled. Text is never tokenised again."""
+
+    prompt_uid: str
+    sample: int  # 0 .. G-1
+    tokens: np.ndarray  # i64[T]: prompt, then every turn
+    sampled: np.ndarray  # bool[T]: True where the policy drew the token
+    logp: np.ndarray  # f32[T], nats; NaN where not sampled
+    version: int
+    turns: tuple[Turn, ...]
+
+    @property
+    def reply(self) -> str:
+        """The text of the last turn: what rewards judge."""
+        return self.turns[-1].reply
+
+    @property
+    def finish(self) -> Finish:
+        """How the last turn ended."""
+        return self.turns[-1].finish
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Number of tokens that the policy drew."""
+        return int(self.sampled.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One prompt and its siblings: G of them, fewer if some failed."""
+
+    prompt: Prompt
+    members: tuple[Trajectory, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One reward's verdict on one response: a number, or None when it could not be judged.
+
+    ``correct`` is set by rewards that know right from wrong and stays raw whatever weights or shaping are added.
+    """
+
+    value: float | None
+    why: str = ""
+    correct: bool | None = None
+    error: str | None = None  # the reward itself failed; its value is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """All verdicts on one response. ``total`` None leaves the response out of statistics, numerator and denominator."""
+
+    total: float | None
+    parts: Mapping[str, float | None]
+    why: Mapping[str, str] = field(default_factory=dict)
+    correct: bool | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredGroup:
+    """A group with one score per member, in the order of the members."""
+
+    group: Group
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditedGroup:
+    """A scored group with one advantage per token of each member: 0 where not sampled or not judged."""
+
+    scored: ScoredGroup
+    advantages: tuple[np.ndarray, ...]  # G arrays, f32[T]
+    signal: Signal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Counts over the whole optimizer step, all micro-batches and all ranks: the only denominators there are.
+
+    A response that could not be judged is in none of them. One that was judged is in all of them, also when its
+    advantage is 0 and it is never forwarded, so that skipping it changes no number.
+    """
+
+    tokens: int
+    sequences: int
+    groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """Rows that are forwarded together. All streams are [B, S]; ``stream[b, t]`` describes token ``tokens[b, t]``."""
+
+    tokens: torch.Tensor  # i64
+    attended: torch.Tensor  # bool: False on padding
+    positions: torch.Tensor  # i64: 0, 1, 2, ... from the first real token of a row
+    segment: torch.Tensor  # i64: which sequence of this micro-batch the token belongs to, -1 on padding
+    trained: torch.Tensor  # bool: the token was sampled by the policy and its response was judged
+    advantage: torch.Tensor  # f32
+    behavior_logp: torch.Tensor  # f32: under the sampler; NaN where not sampled
+    old_logp: torch.Tensor | None = None  # f32: under the policy before this batch's first update
+    ref_logp: torch.Tensor | None = None  # f32: under the reference policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBatch:
+    """The micro-batches of one optimizer step with their common denominators."""
+
+    micro: tuple[MicroBatch, ...]
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossInputs:
+    """What a loss sees of one micro-batch. Only ``logp`` and ``entropy`` carry a gradient; all streams are [B, S]."""
+
+    logp: torch.Tensor  # current policy; 0 where not trained
+    entropy: torch.Tensor | None
+    advantage: torch.Tensor
+    trained: torch.Tensor
+    segment: torch.Tensor
+    old_logp: torch.Tensor
+    ref_logp: torch.Tensor | None
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateResult:
+    """What one optimizer step did. ``metrics`` are already reduced over micro-batches."""
+
+    version: int
+    grad_norm: float  # before clipping
+    lr: float
+    skipped: bool  # nothing to learn from, or a non-finite gradient: the weights are untouched
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One line of ``metrics.jsonl``: names are in covey.metrics.names."""
+
+    step: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """Where a run stands, beside weights and optimizer: enough to go on with the next step."""
+
+    step: int  # optimizer steps' rollouts finished so far
+    version: int
+    cursor: Mapping[str, int]
+    rng: Mapping[str, Sequence[int]]
+    seconds: float
+    tokens: int

@@ -1,0 +1,93 @@
+import asyncio
+
+import pytest
+
+from covey.errors import RewardError
+from covey.rewards import FunctionReward, ScoreContext, Scorer, WeightedReward, check_failures
+from covey.testing.samples import make_prompt, make_trajectory
+from covey.types import Group, Part
+
+
+class Fixed:
+    def __init__(self, name, parts):
+        self.name, self.parts = name, parts
+
+    async def score_group(self, group, context):
+        return self.parts
+
+
+def part(value, correct=None, error=None):
+    return Part(value=value, correct=correct, error=error)
+
+
+def score(*rewards, members=2, threshold=1.0):
+    group = Group(prompt=make_prompt(), members=tuple(make_trajectory("p", i) for i in range(members)))
+    scorer = Scorer(rewards=tuple(WeightedReward(reward=r, weight=w) for r, w in rewards), pass_threshold=threshold)
+    return asyncio.run(scorer([group], ScoreContext()))
+
+
+def test_the_total_is_the_weighted_sum_and_parts_stay_visible():
+    (scored,) = score((Fixed("a", [part(1.0), part(0.0)]), 1.0), (Fixed("b", [part(0.5), part(1.0)]), 0.2))
+    assert [s.total for s in scored.scores] == pytest.approx([1.1, 0.2])
+    assert [dict(s.parts) for s in scored.scores] == [{"a": 1.0, "b": 0.5}, {"a": 0.0, "b": 1.0}]
+
+
+def test_correctness_is_the_verifiers_not_the_totals():
+    (scored,) = score(
+        (Fixed("right", [part(1.0, correct=True), part(0.0, correct=False)]), 0.1),
+        (Fixed("bonus", [part(0.0), part(5.0)]), 1.0),
+    )
+    assert [s.correct for s in scored.scores] == [True, False]
+
+
+def test_without_a_verifier_the_threshold_decides():
+    (scored,) = score((Fixed("a", [part(0.7), part(0.4)]), 1.0), threshold=0.5)
+    assert [s.correct for s in scored.scores] == [True, False]
+
+
+def test_a_part_missing_for_one_sibling_takes_that_sibling_out():
+    (scored,) = score((Fixed("a", [part(1.0), part(1.0)]), 1.0), (Fixed("b", [part(None), part(1.0)]), 1.0))
+    assert [s.total for s in scored.scores] == [None, 2.0]
+    assert [s.correct for s in scored.scores] == [None, True]
+
+
+def test_a_part_that_applies_to_no_sibling_is_left_out():
+    (scored,) = score((Fixed("a", [part(1.0), part(0.0)]), 1.0), (Fixed("b", [part(None), part(None)]), 1.0))
+    assert [s.total for s in scored.scores] == [1.0, 0.0]
+
+
+def test_nothing_that_can_judge_gives_no_total():
+    (scored,) = score((Fixed("a", [part(None), part(None)]), 1.0))
+    assert [s.total for s in scored.scores] == [None, None]
+
+
+def test_a_failure_takes_the_response_out_even_if_all_siblings_failed():
+    failed = [part(None, error="boom"), part(None, error="boom")]
+    (scored,) = score((Fixed("a", [part(1.0), part(1.0)]), 1.0), (Fixed("b", failed), 1.0))
+    assert [s.total for s in scored.scores] == [None, None]
+    assert scored.scores[0].error == "b: boom"
+
+
+def test_a_wrong_number_of_parts_is_an_error():
+    with pytest.raises(RewardError, match="1 parts for 2"):
+        score((Fixed("a", [part(1.0)]), 1.0))
+
+
+def test_the_error_budget_names_the_commonest_reason():
+    scored = score((Fixed("a", [part(1.0), part(None, error="boom")]), 1.0))
+    check_failures(scored, 0.5)
+    with pytest.raises(RewardError, match=r"1 of 2 .*a: boom"):
+        check_failures(scored, 0.4)
+
+
+def test_logged_metrics_are_averaged_and_drained():
+    def reward(completions, log_metric):
+        log_metric("x", 1.0)
+        log_metric("x", 3.0)
+        return [0.0] * len(completions)
+
+    scorer = Scorer(rewards=(WeightedReward(reward=FunctionReward(reward)),))
+    group = Group(prompt=make_prompt(), members=(make_trajectory("p", 0),))
+    asyncio.run(scorer([group], ScoreContext()))
+    assert scorer.drain_logged() == {"reward/logged/x": 2.0}
+    assert scorer.drain_logged() == {}
