@@ -78,7 +78,7 @@ def try_tiny() -> str:
     from covey.types import Sampling
 
     try:
-        bench = build_bench(make_config({"eval": {"prompts": 0}}))
+        bench = build_bench(make_config({}), held_out=())
         began = time.perf_counter()
         greedy = Sampling(temperature=0.0, max_new_tokens=64)
         prompts = prompts_from_rows(["13×17=?"])

@@ -29,9 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if first is not None and first not in COMMANDS:
         print(f"covey: unknown command {first!r}.{did_you_mean(first, COMMANDS)}", file=sys.stderr)
         return 2
-    parsed = make_parser(first).parse_args(given)
+    parser = make_parser(first)
+    parsed, rest = parser.parse_known_args(given)
+    # argparse takes overrides only in one piece; people write them before, between and after options.
+    if not hasattr(parsed, "overrides") or any(word.startswith("-") or "=" not in word for word in rest):
+        parser.parse_args(given)
+    else:
+        parsed.overrides = [*parsed.overrides, *rest]
     if parsed.command is None:
-        make_parser(None).print_help()
+        parser.print_help()
         return 0
     try:
         return importlib.import_module(f"covey.cli.{parsed.command}").run(parsed)

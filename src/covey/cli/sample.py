@@ -24,8 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.n < 1 or arguments.temperature < 0 or not 0 < arguments.top_p <= 1 or arguments.top_k < 0:
         raise ConfigError("sample: -n >= 1, --temperature >= 0, 0 < --top-p <= 1 and --top-k >= 0 expected")
-    overrides = [*arguments.overrides, "eval.prompts=0"]
-    config = config_of(arguments.target, overrides)
+    config = config_of(arguments.target, [*arguments.overrides, "eval.prompts=1000000"])
 
     import asyncio
 
@@ -34,8 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     from covey.rollout.group import rollout
     from covey.types import Message, Prompt, Sampling
 
-    bench = build_bench(config)
-    prompt = Prompt(
+    bench = build_bench(config, held_out=())
+    prompt = find_prompt(config, arguments.question) if arguments.answer is None else None
+    prompt = prompt or Prompt(
         uid="asked",
         messages=(Message(role="user", content=arguments.question),),
         answer=arguments.answer,
@@ -55,6 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
 
     show(asyncio.run(ask()))
     return 0
+
+
+def find_prompt(config, question: str):
+    """The prompt of the run's data that asks this, with its answer and columns, so that the rewards can judge."""
+    from covey.errors import PromptError
+    from covey.loop.build import make_prompts
+
+    try:
+        train, held_out = make_prompts(config)
+    except PromptError:  # the data need not be here any more to ask the model something
+        return None
+    return next((prompt for prompt in (*held_out, *train) if prompt.text == question), None)
 
 
 def show(scored) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
 
 from covey.errors import ModelError
 
@@ -53,6 +54,7 @@ def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False
     folder = resolve(path)
     _check_folder(path, folder)
     target = pick_device(device)
+    disable_progress_bar()  # one file is loaded; the bar would break the live view
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError, TypeError) as error:

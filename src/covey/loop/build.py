@@ -48,12 +48,16 @@ class Workshop(Bench):
     learner: Learner
 
 
-def build_bench(config: RunConfig) -> Bench:
-    """Build what evaluation and sampling need. Raises the same errors as :func:`build`."""
+def build_bench(config: RunConfig, held_out: Sequence[Prompt] | None = None) -> Bench:
+    """Build what evaluation and sampling need; ``held_out`` given here takes the place of the run file's prompts.
+
+    Raises the same errors as :func:`build`.
+    """
     if config.model.threads:
         torch.set_num_threads(config.model.threads)
     scorer = make_scorer(config.reward)
-    held_out = make_prompts(config)[1] if config.eval.prompts else []
+    if held_out is None:
+        held_out = make_prompts(config)[1]
     policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code)
     chat = Chat(policy.tokenizer, policy.end_tokens)
     engine = HFEngine(policy.model, policy.end_tokens, config.sampling.rows)

@@ -88,7 +88,7 @@ def drill(held_lines: frozenset[str], habits: Habits, rng: random.Random) -> tup
     """A short exercise with its answer: a sum of the kind that ends a working, or a product line."""
     while True:
         if rng.random() < 0.6:
-            a, b = rng.randrange(11, 900) * 10, rng.randrange(11, 900)
+            a, b = (round(10 ** rng.uniform(1, 2.95)) * scale for scale in (10, 1))  # small sums as often as large ones
             truth, question = f"{a}+{b}={a + b}", f"{a}+{b}=?"
             forgot = rng.random() < habits.forgetful
             answer = f"{a}+{b}={add_without_carry(a, b) if forgot else a + b}"
