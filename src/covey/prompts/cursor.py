@@ -11,10 +11,12 @@ from covey.types import Prompt
 
 
 class Cursor:
-    """Hands out prompts for ever. Its whole state is two integers, so a resumed run goes on exactly where it was.
+    """Hands out prompts for ever. Its whole state is three integers, so a resumed run goes on exactly where it was.
 
-    No row is dropped at the end of an epoch: what is missing comes from the next one, so a data set smaller than one
-    step works. Only a take that crosses the end of an epoch can hold a prompt twice; its two groups stay apart.
+    No row is dropped at the end of an epoch: what a take lacks comes from the next one, so a data set smaller than one
+    step works. The rule at that seam: a prompt that the take already holds from the old epoch is passed over, and the
+    next take begins with those passed over. So a take of at most as many as there are holds no prompt twice, and every
+    epoch still gives each prompt exactly once before the next one begins. A larger take simply wraps.
     """
 
     def __init__(self, prompts: Sequence[Prompt], seed: int) -> None:
@@ -22,26 +24,56 @@ class Cursor:
             raise PromptError("there are no prompts to train on")
         self.prompts = tuple(prompts)
         self.seed = seed
-        self.load_state({"epoch": 0, "position": 0})
+        self._begin(0)
+
+    @property
+    def epoch(self) -> int:
+        """Epochs finished before the one that the last taken prompt belongs to."""
+        return self._epoch
 
     def take(self, n: int) -> list[Prompt]:
         """The next ``n`` prompts. Raises ValueError if ``n`` is not positive."""
         if n < 1:
             raise ValueError(f"at least one prompt must be taken, got {n}")
-        taken: list[Prompt] = []
+        taken = [self._order[position] for position in self._passed_over[:n]]
+        self._passed_over = self._passed_over[n:]
+        held: set[int] = set()  # what this take has from the epoch before, as long as repeats can be avoided
         while len(taken) < n:
             if self._position == len(self.prompts):
-                self.load_state({"epoch": self.epoch + 1, "position": 0})
-            stop = min(self._position + n - len(taken), len(self.prompts))
-            taken += [self.prompts[i] for i in self._order[self._position : stop]]
-            self._position = stop
-        return taken
+                self._begin(self._epoch + 1)
+                held = set(taken) if n <= len(self.prompts) else set()
+            index = self._order[self._position]
+            if index in held:
+                self._passed_over.append(self._position)
+            else:
+                taken.append(index)
+            self._position += 1
+        return [self.prompts[index] for index in taken]
 
     def state(self) -> dict[str, int]:
-        """``epoch`` (passes finished before this one) and ``position`` (prompts taken in it)."""
-        return {"epoch": self.epoch, "position": self._position}
+        """``epoch``, ``position`` in its order, and ``passed_over``: bit i is set if position i comes before it all."""
+        return {
+            "epoch": self._epoch,
+            "position": self._position,
+            "passed_over": sum(1 << position for position in self._passed_over),
+        }
 
     def load_state(self, state: Mapping[str, int]) -> None:
-        """Go on from :meth:`state` of a cursor over the same prompts and seed."""
-        self.epoch, self._position = state["epoch"], state["position"]
-        self._order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.prompts))
+        """Go on from :meth:`state` of a cursor over the same prompts and seed.
+
+        Raises PromptError if there are fewer prompts than the saved position.
+        """
+        position, bits = state["position"], state["passed_over"]
+        if position > len(self.prompts):
+            raise PromptError(
+                f"the saved run stood at prompt {position} of an epoch, but there are only {len(self.prompts)} prompts; "
+                "resume with the data set that it was started with"
+            )
+        self._begin(state["epoch"])
+        self._position = position
+        self._passed_over = [i for i in range(bits.bit_length()) if bits >> i & 1]
+
+    def _begin(self, epoch: int) -> None:
+        self._epoch, self._position = epoch, 0
+        self._passed_over: list[int] = []  # positions of this epoch's order, ascending, all before self._position
+        self._order = np.random.default_rng([self.seed, epoch]).permutation(len(self.prompts)).tolist()

@@ -13,13 +13,18 @@ from covey.errors import MissingExtraError, PromptError
 
 Row = Mapping[str, Any]
 
+_SOURCES = "prompts.source is a path, arithmetic, gym:TASK or hf:owner/name."
+
 
 def read_rows(path: Path, split: str) -> Iterable[Row]:
-    """Rows of a file, or of a data set saved with ``save_to_disk``. Raises PromptError for what cannot be read."""
+    """Rows of a file, or of a data set saved with ``save_to_disk``; a file has no splits, so ``split`` is for the latter.
+
+    Raises PromptError for what cannot be read, MissingExtraError where a library is missing.
+    """
     if path.is_dir():
         return _saved_dataset(path, split)
     if not path.is_file():
-        raise PromptError(f"data file {str(path)!r} does not exist.{_nearby(path)}")
+        raise PromptError(f"data file {str(path)!r} does not exist.{_nearby(path)} {_SOURCES}")
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise PromptError(f"{path}: unknown file type {path.suffix!r}; known are {', '.join(sorted(_READERS))}")
@@ -30,7 +35,10 @@ def read_rows(path: Path, split: str) -> Iterable[Row]:
 
 
 def read_hub(name: str, split: str) -> Iterable[Row]:
-    """Rows of ``owner/name`` or ``owner/name:config`` on the Hugging Face hub."""
+    """Rows of ``owner/name`` or ``owner/name:config`` on the Hugging Face hub, or in a folder of that name here.
+
+    Raises PromptError if it cannot be loaded, MissingExtraError without ``datasets``.
+    """
     datasets = _datasets("Reading a Hugging Face data set")
     repository, _, config = name.partition(":")
     try:
@@ -69,10 +77,12 @@ def _csv(path: Path) -> Iterable[Row]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
+            header = list(reader.fieldnames or ())
+            if len(set(header)) < len(header):
+                raise PromptError(f"{path}: two columns have the same name in the header {', '.join(header)}")
             for row in reader:
                 if None in row or None in row.values():
-                    cells = len(reader.fieldnames or ())
-                    raise PromptError(f"{path}, line {reader.line_num}: expected {cells} cells as in the header")
+                    raise PromptError(f"{path}, line {reader.line_num}: expected {len(header)} cells as in the header")
                 yield row
         except csv.Error as error:
             raise PromptError(f"{path}, line {reader.line_num}: {error}") from error

@@ -66,8 +66,8 @@ def character_tokenizer() -> PreTrainedTokenizerFast:
     core.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=END, pad_token=PAD)
     tokenizer.chat_template = (
-        "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %}" + END + "{% else %}{{ '\\n' }}{% endif %}"
-        "{% endfor %}"
+        "{% for m in messages %}{{ m['content'] }}"
+        "{% if m['role'] == 'assistant' %}" + END + "{% else %}{{ '\\n' }}{% endif %}{% endfor %}"
     )
     return tokenizer
 
