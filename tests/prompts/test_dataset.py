@@ -1,9 +1,10 @@
 import json
+import sys
 
 import pytest
 
-from covey.errors import PromptError
-from covey.prompts.source import load_prompts, prompts_from_rows
+from covey.errors import MissingExtraError, PromptError
+from covey.prompts.source import load_prompts
 
 ROWS = [{"prompt": "1+1=?", "answer": 2, "level": "easy"}, {"prompt": "2+2=?", "answer": 4, "level": "hard"}]
 
@@ -61,6 +62,53 @@ def test_a_saved_dataset_with_splits(tmp_path):
         load_prompts(str(tmp_path / "set"), split="dev")
 
 
+def test_messages_survive_parquet_and_saved_datasets(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    chat = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}]
+    datasets.Dataset.from_list([{"prompt": chat}]).save_to_disk(str(tmp_path / "set"))
+    for path in (as_parquet(tmp_path, [{"prompt": chat}]), tmp_path / "set"):
+        (prompt,) = load(path)
+        assert [(m.role, m.content) for m in prompt.messages] == [("system", "be brief"), ("user", "hi")]
+
+
+def test_hub_names_with_split_and_config(tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.chdir(tmp_path)  # a folder of the name takes the place of the hub
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    for folder, rows in (("plain", ROWS), ("hard", ROWS[1:])):
+        (tmp_path / "owner" / "name" / folder).mkdir(parents=True)
+        jsonl(tmp_path / "owner" / "name" / folder, rows)
+    configs = "".join(f"- config_name: {c}\n  data_files: {c}/data.jsonl\n" for c in ("plain", "hard"))
+    (tmp_path / "owner" / "name" / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
+    (prompt,) = load("hf:owner/name:hard")
+    assert (prompt.uid, prompt.text, prompt.answer, prompt.task) == (
+        "hf:owner/name:hard-1",
+        "2+2=?",
+        "4",
+        "hf:owner/name:hard",
+    )
+    assert [p.text for p in load("hf:owner/name:plain", limit=1)] == ["1+1=?"]
+    with pytest.raises(PromptError, match=r"cannot load hf:owner/name:hard \(split 'dev'\)"):
+        load_prompts("hf:owner/name:hard", split="dev")
+
+
+def test_a_hub_data_set_that_cannot_be_reached():
+    pytest.importorskip("datasets")
+    with pytest.raises(PromptError, match=r"cannot load hf:owner/no-such-name \(split 'train'\)"):
+        load("hf:owner/no-such-name")
+
+
+@pytest.mark.parametrize(
+    ("module", "source"), [("datasets", "hf:owner/name"), ("datasets", "."), ("pyarrow", "a.parquet")]
+)
+def test_missing_libraries_name_the_extra(tmp_path, monkeypatch, module, source):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"covey\[data\]"):
+        load(source)
+
+
 def test_chat_rows_keep_their_messages(tmp_path):
     chat = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}]
     (prompt,) = load(jsonl(tmp_path, [{"prompt": chat}]))
@@ -77,6 +125,19 @@ def test_system_style_limit_columns_and_uid(tmp_path):
     assert load(path, prompt_column="q", style="plain")[0].plain
 
 
+def test_an_id_names_prompts_only_where_it_can_and_stays_a_column(tmp_path):
+    rows = [{"prompt": "a", "id": 0}, {"prompt": "b", "id": 1}]
+    assert [(p.uid, dict(p.columns)) for p in load(jsonl(tmp_path, rows))] == [("0", {"id": 0}), ("1", {"id": 1})]
+    for second in (0, None, ""):
+        rows[1]["id"] = second
+        assert [p.uid for p in load(jsonl(tmp_path, rows))] == ["data-1", "data-2"]
+
+
+def test_a_uid_of_zero_is_a_uid_and_a_missing_one_is_not(tmp_path):
+    rows = [{"prompt": "a", "uid": 0}, {"prompt": "b", "uid": None}, {"prompt": "c"}]
+    assert [p.uid for p in load(jsonl(tmp_path, rows))] == ["0", "data-2", "data-3"]
+
+
 def test_the_same_text_twice_is_two_prompts(tmp_path):
     prompts = load(jsonl(tmp_path, [ROWS[0], ROWS[0]]))
     assert len({p.uid for p in prompts}) == 2
@@ -90,14 +151,28 @@ def test_unicode_line_separators_do_not_split_a_row(tmp_path):
     ("rows", "options", "message"),
     [
         ([], {}, "no rows"),
-        ([{"promt": "x"}], {}, "no column 'prompt'. Did you mean 'promt'"),
+        (
+            [{"promt": "x", "b": 1}],
+            {},
+            r"row 1: there is no column 'prompt'. Did you mean 'promt'\? The columns are: promt, b.",
+        ),
         (ROWS, {"answer_column": "anser"}, "no column 'anser'. Did you mean 'answer'"),
+        (ROWS, {"prompt_column": "zzz"}, "no column 'zzz'. The columns are: prompt, answer, level."),
         ([{"prompt": "  "}], {}, "row 1: the prompt is empty"),
-        ([{"prompt": "x"}, {"prompt": 3}], {}, "row 2: 'prompt' is 3"),
+        (
+            [{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": ""}]}],
+            {},
+            "row 1: the prompt is empty",
+        ),
+        ([{"prompt": "x"}, {"prompt": 3}], {}, r"data.jsonl, row 2: 'prompt' is 3"),
         ([{"prompt": [{"role": "user"}]}], {}, "is not a message"),
         ([{"prompt": []}], {}, "expected text or a list"),
         ([{"prompt": [{"role": "user", "content": "x"}]}], {"style": "plain"}, 'style is "plain"'),
-        ([{"prompt": "x", "uid": "a"}, {"prompt": "y", "uid": "a"}], {}, "rows 1 and 2 have the same uid 'a'"),
+        (
+            [{"prompt": "x", "uid": "a"}, {"prompt": "y", "uid": "a"}],
+            {},
+            "data.jsonl: rows 1 and 2 have the same uid 'a'",
+        ),
         (["x"], {}, "row 1: expected named columns, got str"),
         (ROWS, {"system": "s", "style": "plain"}, "needs chat messages"),
         (ROWS, {"options": {"a": 1}}, "are for gym: tasks"),
@@ -116,6 +191,8 @@ def test_bad_rows_are_named(tmp_path, rows, options, message):
         ("a.json", "[", "not JSON"),
         ("a.csv", "prompt,answer\nx\n", "line 2: expected 2 cells"),
         ("a.csv", "prompt,answer\nx,1,2\n", "line 2: expected 2 cells"),
+        ("a.csv", "prompt,prompt\nx,y\n", "two columns have the same name"),
+        ("a.csv", 'prompt\n"x\n', "unexpected end of data"),
         ("a.csv", "", "no rows"),
         ("a.txt", "x", "unknown file type '.txt'"),
         ("a.parquet", "x", "not a Parquet file"),
@@ -135,23 +212,9 @@ def test_bytes_that_are_no_text(tmp_path):
 
 def test_a_missing_file_names_its_neighbours(tmp_path):
     jsonl(tmp_path, ROWS)
-    with pytest.raises(PromptError, match=r"does not exist. Nearby: data.jsonl"):
+    with pytest.raises(PromptError, match=r"does not exist. Nearby: data.jsonl. prompts.source is a path, arithmetic"):
         load(tmp_path / "dat.jsonl")
     with pytest.raises(PromptError, match="no folder"):
         load(tmp_path / "nowhere" / "data.jsonl")
     with pytest.raises(PromptError, match="not a data set"):
         load(tmp_path)
-
-
-def test_rows_from_python():
-    prompts = prompts_from_rows(["a", {"prompt": "b", "answer": 3, "k": [1]}])
-    assert [(p.uid, p.text, p.answer, dict(p.columns)) for p in prompts] == [
-        ("rows-1", "a", None, {}),
-        ("rows-2", "b", "3", {"k": [1]}),
-    ]
-
-
-def test_arithmetic_has_three_splits():
-    assert load_prompts("arithmetic", split="test", limit=3)[0].task == "arithmetic"
-    with pytest.raises(PromptError, match="train, dev, test"):
-        load_prompts("arithmetic", split="validation")

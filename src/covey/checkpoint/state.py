@@ -43,9 +43,9 @@ def load_weights(folder: Path, model: PreTrainedModel) -> None:
 def save_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[torch.nn.Parameter, str]) -> None:
     """Optimizer state by parameter name, e.g. ``exp_avg::model.norm.weight``."""
     tensors = {
-        f"{key}{_SEPARATOR}{names[parameter]}": torch.as_tensor(value).detach().clone().contiguous()
-        for parameter, state in optimizer.state.items()
-        for key, value in state.items()
+        f"{key}{_SEPARATOR}{name}": torch.as_tensor(value).detach().clone().contiguous()
+        for parameter, name in names.items()
+        for key, value in optimizer.state.get(parameter, {}).items()
     }
     save_file(tensors, path)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def report(summary: dict) -> None:  # type: ignore[type-arg]
+def report(summary: Mapping[str, Any]) -> None:
     """Print what a finished run achieved and where everything lies."""
     from rich.console import Console
 

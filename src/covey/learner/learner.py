@@ -112,8 +112,8 @@ class Learner:
 
     def _on_device(self, micro: MicroBatch) -> MicroBatch:
         device = self.model.device
-        streams = {f.name: getattr(micro, f.name) for f in fields(micro)}
-        return MicroBatch(**{name: None if s is None else s.to(device) for name, s in streams.items()})
+        streams = {f.name: stream.to(device) for f in fields(micro) if (stream := getattr(micro, f.name)) is not None}
+        return MicroBatch(**streams)
 
     def parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Trained parameters by name, in a fixed order."""

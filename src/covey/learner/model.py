@@ -72,14 +72,13 @@ def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False
 
 def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Union of the end ids of generation config, model config and tokenizer: chat models end turns on several."""
-    found: set[int] = set()
-    for ids in (
+    sources: tuple[Any, ...] = (
         getattr(model.generation_config, "eos_token_id", None),
         getattr(model.config.get_text_config(), "eos_token_id", None),
         tokenizer.eos_token_id,
-    ):
-        found |= {ids} if isinstance(ids, int) else set(ids or ())
-    return frozenset(found)
+    )
+    lists = [[ids] if isinstance(ids, int) else list(ids or ()) for ids in sources]
+    return frozenset(int(token) for ids in lists for token in ids)
 
 
 def _check_folder(path: str, folder: str) -> None:

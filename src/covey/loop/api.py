@@ -17,6 +17,7 @@ from covey.loop.preflight import check_rewards
 from covey.loop.record import Recorder
 from covey.observe.run_folder import RunFolder, open_run
 from covey.observe.view import View, make_view
+from covey.prompts.base import Style
 from covey.prompts.source import prompts_from_rows
 from covey.rewards import REWARDS, FunctionReward, WeightedReward
 from covey.types import Prompt
@@ -62,7 +63,7 @@ def train(
         data.setdefault("prompts", {})["source"] = prompts
     else:
         style = data.get("prompts", {}).get("style", "chat")
-        given = [p for p in prompts if isinstance(p, Prompt)] or prompts_from_rows(prompts, style=style)
+        given = _prompts(prompts, style)
         data.setdefault("prompts", {})["source"] = "python"
     rewards = [reward] if isinstance(reward, str) or not isinstance(reward, Sequence) else list(reward)
     named = [item for item in rewards if isinstance(item, str)]
@@ -72,6 +73,13 @@ def train(
     else:
         weighted = [_weighted(item) for item in rewards]
     return start(make_config(data), prompts=given, rewards=weighted, view=make_view(quiet=quiet))
+
+
+def _prompts(rows: Sequence[Prompt | Mapping[str, Any] | str], style: Style) -> list[Prompt]:
+    made = [row for row in rows if isinstance(row, Prompt)]
+    if made and len(made) < len(rows):
+        raise ConfigError("prompts mixes Prompt objects with rows; give one kind")
+    return made or prompts_from_rows([row for row in rows if not isinstance(row, Prompt)], style=style)
 
 
 def _weighted(reward: RewardLike) -> WeightedReward:

@@ -215,19 +215,20 @@ def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Lea
 
 def make_component(kind: str, table: Mapping[str, type], name: str, knobs: Mapping[str, Any]) -> Any:
     """Build a table's class, or a user's ``module:Class``, from its knobs. Raises ConfigError naming the field."""
-    cls = table.get(name)
+    cls: Any = table.get(name)
     if cls is None and ":" in name:
         cls = load_function(name)
     if cls is None:
         raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:Class.")
-    if not dataclasses.is_dataclass(cls):
+    is_class_with_fields: bool = dataclasses.is_dataclass(cls)
+    if not is_class_with_fields:
         return cls(**knobs)
     allowed = [field.name for field in dataclasses.fields(cls) if field.init]
     for knob in knobs:
         if knob not in allowed:
             raise ConfigError(f"unknown key {kind}.{knob} for {name!r}.{did_you_mean(knob, allowed)}")
     try:
-        return TypeAdapter(cls).validate_python(dict(knobs))
+        return TypeAdapter[Any](cls).validate_python(dict(knobs))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in (kind, *first["loc"]))

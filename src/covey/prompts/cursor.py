@@ -63,11 +63,11 @@ class Cursor:
 
         Raises PromptError if there are fewer prompts than the saved position.
         """
-        position, bits = state["position"], state["passed_over"]
+        position, bits = state["position"], state.get("passed_over", 0)
         if position > len(self.prompts):
             raise PromptError(
-                f"the saved run stood at prompt {position} of an epoch, but there are only {len(self.prompts)} prompts; "
-                "resume with the data set that it was started with"
+                f"the saved run stood at prompt {position} of an epoch, but there are only {len(self.prompts)} "
+                "prompts; resume with the data set that it was started with"
             )
         self._begin(state["epoch"])
         self._position = position

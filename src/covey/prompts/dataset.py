@@ -17,7 +17,7 @@ _SOURCES = "prompts.source is a path, arithmetic, gym:TASK or hf:owner/name."
 
 
 def read_rows(path: Path, split: str) -> Iterable[Row]:
-    """Rows of a file, or of a data set saved with ``save_to_disk``; a file has no splits, so ``split`` is for the latter.
+    """Rows of a file, or of a split of a data set saved with ``save_to_disk``. A file has no splits.
 
     Raises PromptError for what cannot be read, MissingExtraError where a library is missing.
     """

@@ -30,10 +30,11 @@ def gym_prompts(task: str, split: str, options: Mapping[str, Any] | None = None)
     seed = _integer(task, "seed", knobs.pop("seed", 0), least=0)
     sizes = {**DEFAULT_SIZE, "train": _integer(task, "size", knobs.pop("size", DEFAULT_SIZE["train"]), least=1)}
     taken: set[str] = set()
+    rows: dict[int, Mapping[str, Any]] = {}
     for number, name in enumerate(SPLITS):
         # not seed + constant: a task's row i is drawn from its seed plus i, so near seeds give almost the same rows
         draw = int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1)
-        rows: dict[int, Mapping[str, Any]] = {}
+        rows = {}
         for index, row in enumerate(_entries(task, sizes[name], draw, knobs)):
             if row["question"] not in taken:
                 taken.add(row["question"])
@@ -50,7 +51,9 @@ def gym_prompts(task: str, split: str, options: Mapping[str, Any] | None = None)
 
 def _integer(task: str, name: str, value: Any, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise PromptError(f"gym:{task}: prompts.options.{name} is {value!r}, expected a whole number of at least {least}")
+        raise PromptError(
+            f"gym:{task}: prompts.options.{name} is {value!r}, expected a whole number of at least {least}"
+        )
     return value
 
 

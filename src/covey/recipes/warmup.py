@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -49,7 +50,7 @@ class Habits:
     drills: float = 0.5  # of the corpus
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
+def make_tokenizer() -> Any:
     """One token a printable character, and one for each answer tag; pad and end are different tokens."""
     vocabulary = {token: i for i, token in enumerate([PAD, BOS, END, UNKNOWN, *TAGS, *CHARACTERS])}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
@@ -113,7 +114,7 @@ def corpus(seed: int, habits: Habits) -> Iterator[tuple[str, str]]:
             yield problem.question, written_answer(problem, habits, rng)
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, question: str, answer: str) -> tuple[list[int], int]:
+def encode(tokenizer: Any, question: str, answer: str) -> tuple[list[int], int]:
     """Token ids of a whole exchange, and where the answer begins."""
     turn = [{"role": "user", "content": question}]
     start = len(tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=True)["input_ids"])
@@ -121,7 +122,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, question: str, answer: str) -> tu
     return tokenizer.apply_chat_template(whole, return_dict=True)["input_ids"], start
 
 
-def make_model(tokenizer: PreTrainedTokenizerFast, seed: int, hidden: int, layers: int) -> LlamaForCausalLM:
+def make_model(tokenizer: Any, seed: int, hidden: int, layers: int) -> LlamaForCausalLM:
     """A Llama with random weights."""
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -145,7 +146,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast, seed: int, hidden: int, layer
     return model
 
 
-def batches(tokenizer: PreTrainedTokenizerFast, pairs: Iterator[tuple[str, str]], rows: int) -> Iterator[torch.Tensor]:
+def batches(tokenizer: Any, pairs: Iterator[tuple[str, str]], rows: int) -> Iterator[torch.Tensor]:
     """Endless batches i64[2, rows, S]: token ids, and labels that are -100 on prompt and padding."""
     while True:
         encoded = [encode(tokenizer, *next(pairs)) for _ in range(rows)]
@@ -178,9 +179,9 @@ def train(model: LlamaForCausalLM, data: Iterator[torch.Tensor], steps: int, pea
             print(f"step {step + 1}/{steps} loss {loss.item():.3f} {time.perf_counter() - began:.0f} s", flush=True)
 
 
-def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+def save(model: LlamaForCausalLM, tokenizer: Any, folder: Path) -> None:
     """A Hugging Face folder in bfloat16, half the size."""
-    model.to(torch.bfloat16).save_pretrained(folder)
+    model.bfloat16().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

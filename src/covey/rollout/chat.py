@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class Chat:
     """A tokenizer with its chat template and the ids that end a response."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer: Any = tokenizer  # its methods return unions that no type checker can follow
         self.end_tokens = end_tokens
 
     def encode(self, prompt: Prompt) -> np.ndarray:
