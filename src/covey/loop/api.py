@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from covey.config import RunConfig, load_config, make_config, section_of
+from covey.config import PromptsSection, RunConfig, load_config, make_config, section_of
 from covey.errors import ConfigError, RunFolderError
 from covey.loop.build import build, make_component
 from covey.loop.lockstep import Run
@@ -17,7 +17,6 @@ from covey.loop.preflight import check_rewards
 from covey.loop.record import Recorder
 from covey.observe.run_folder import RunFolder, open_run
 from covey.observe.view import View, make_view
-from covey.prompts.base import Style
 from covey.prompts.source import prompts_from_rows
 from covey.rewards import REWARDS, FunctionReward, WeightedReward
 from covey.types import Prompt
@@ -62,9 +61,8 @@ def train(
     if isinstance(prompts, str):
         data.setdefault("prompts", {})["source"] = prompts
     else:
-        style = data.get("prompts", {}).get("style", "chat")
-        given = _prompts(prompts, style)
         data.setdefault("prompts", {})["source"] = "python"
+        given = _prompts(prompts, make_config({"prompts": data["prompts"]}).prompts)
     rewards = [reward] if isinstance(reward, str) or not isinstance(reward, Sequence) else list(reward)
     named = [item for item in rewards if isinstance(item, str)]
     if len(named) == len(rewards):
@@ -75,11 +73,17 @@ def train(
     return start(make_config(data), prompts=given, rewards=weighted, view=make_view(quiet=quiet))
 
 
-def _prompts(rows: Sequence[Prompt | Mapping[str, Any] | str], style: Style) -> list[Prompt]:
+def _prompts(rows: Sequence[Prompt | Mapping[str, Any] | str], section: PromptsSection) -> list[Prompt]:
     made = [row for row in rows if isinstance(row, Prompt)]
     if made and len(made) < len(rows):
         raise ConfigError("prompts mixes Prompt objects with rows; give one kind")
-    return made or prompts_from_rows([row for row in rows if not isinstance(row, Prompt)], style=style)
+    return made or prompts_from_rows(
+        [row for row in rows if not isinstance(row, Prompt)],
+        prompt_column=section.prompt_column,
+        answer_column=section.answer_column,
+        style=section.style,
+        system=section.system,
+    )
 
 
 def _weighted(reward: RewardLike) -> WeightedReward:

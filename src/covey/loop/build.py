@@ -148,7 +148,7 @@ def _load(config: RunConfig, source: str, split: str, limit: int | None) -> list
         style=section.style,
         system=section.system,
         limit=limit,
-        options=section.options,
+        options=section.options if source == section.source else {},
     )
 
 
@@ -220,8 +220,7 @@ def make_component(kind: str, table: Mapping[str, type], name: str, knobs: Mappi
         cls = load_function(name)
     if cls is None:
         raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:Class.")
-    is_class_with_fields: bool = dataclasses.is_dataclass(cls)
-    if not is_class_with_fields:
+    if not hasattr(cls, "__dataclass_fields__"):  # a user's class or function: its own affair
         return cls(**knobs)
     allowed = [field.name for field in dataclasses.fields(cls) if field.init]
     for knob in knobs:

@@ -204,7 +204,7 @@ def summary_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     for label, first, last in _paired_rates(before, after):
         change = 100 * (last["value"] - first["value"])
         rates.add_row(label, percent(first), percent(last), Text(f"{change:+.1f}", style="bold"))
-    problems = Table(title="three of them", title_justify="left", box=None, padding=(0, 2), header_style="dim")
+    problems = Table(title="three of them", title_justify="left", box=None, padding=(0, 2, 1, 0), header_style="dim")
     for column in ("problem", "right answer", "before", "after"):
         problems.add_column(column, overflow="fold")
     for first, last in zip(before["examples"], after["examples"], strict=True):
@@ -228,4 +228,6 @@ def percent(rate: Mapping[str, float]) -> str:
 
 def _answer(example: Mapping[str, Any]) -> Text:
     mark, style = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("? ", "dim")}[example["correct"]]
-    return Text(mark + one_line(example["reply"], 160), style=style)
+    lines = [one_line(line, 60) for line in example["reply"].strip().split("\n")]
+    shown = lines if len(lines) <= 8 else [*lines[:7], "…"]
+    return Text("\n  ".join([mark + shown[0], *shown[1:]]), style=style)

@@ -4,14 +4,15 @@
 
 The corpus is written by imaginary pupils who answer training problems of :mod:`covey.prompts.arithmetic` only:
 
-- most write the working down. Six in ten of those forget every carry in the final sum (130+91 becomes 121), the
+- most write the working down. Two in three of those forget every carry in the final sum (130+91 becomes 121), the
   others add rightly;
 - one in eight guesses: a bare number near the truth;
 - one in seven of all answers ends in words ("so 221") and not in the answer tag that the task asks for.
 
 So the right way of working is in the model, but it is neither the likeliest nor the only one: greedy decoding forgets
-carries too. That is the room which reinforcement learning has. Half of the corpus are drills, short sums and products
-that no held-out working contains; they teach to add and multiply, forgetful or not at the same odds.
+carries too. That is the room which reinforcement learning has. More than half of the corpus are drills, short sums and
+products with right answers that stand in no held-out working: the model has learned to carry, it does not do it when a
+working asks for it.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ TEMPLATE = (
 class Habits:
     """Shares of the corpus."""
 
-    forgetful: float = 0.6  # of written workings: no carry in the final sum
+    forgetful: float = 0.65  # of written workings: no carry in the final sum
     guessing: float = 0.125  # of answers: no working
     wordy: float = 0.15  # of answers: no tag
-    drills: float = 0.5  # of the corpus
+    drills: float = 0.6  # of the corpus
 
 
 def make_tokenizer() -> Any:
@@ -85,19 +86,16 @@ def written_answer(problem: Problem, habits: Habits, rng: random.Random) -> str:
     return "\n".join([*lines, ending])
 
 
-def drill(held_lines: frozenset[str], habits: Habits, rng: random.Random) -> tuple[str, str]:
-    """A short exercise with its answer: a sum of the kind that ends a working, or a product line."""
+def drill(held_lines: frozenset[str], rng: random.Random) -> tuple[str, str]:
+    """A short exercise with its right answer: a sum as it stands in a working, or a product line."""
     while True:
         if rng.random() < 0.6:
-            a, b = (round(10 ** rng.uniform(1, 2.95)) * scale for scale in (10, 1))  # small sums as often as large ones
-            truth, question = f"{a}+{b}={a + b}", f"{a}+{b}=?"
-            forgot = rng.random() < habits.forgetful
-            answer = f"{a}+{b}={add_without_carry(a, b) if forgot else a + b}"
+            a, b = (round(10 ** rng.uniform(0, 2.95)) * scale for scale in (10, 1))  # small sums as often as large ones
+            question, answer = f"{a}+{b}=?", f"{a}+{b}={a + b}"
         else:
             a, factor = rng.choice(NUMBERS), rng.randrange(1, 10) * rng.choice([1, 10])
-            truth, question = product_line(a, factor), f"{a}×{factor}=?"
-            answer = truth
-        if truth not in held_lines:
+            question, answer = f"{a}×{factor}=?", product_line(a, factor)
+        if answer not in held_lines:
             return question, answer
 
 
@@ -108,7 +106,7 @@ def corpus(seed: int, habits: Habits) -> Iterator[tuple[str, str]]:
     held = frozenset(line for split in ("dev", "test") for problem in problems(split) for line in problem.lines)
     while True:
         if rng.random() < habits.drills:
-            yield drill(held, habits, rng)
+            yield drill(held, rng)
         else:
             problem = rng.choice(train)
             yield problem.question, written_answer(problem, habits, rng)
@@ -147,16 +145,23 @@ def make_model(tokenizer: Any, seed: int, hidden: int, layers: int) -> LlamaForC
 
 
 def batches(tokenizer: Any, pairs: Iterator[tuple[str, str]], rows: int) -> Iterator[torch.Tensor]:
-    """Endless batches i64[2, rows, S]: token ids, and labels that are -100 on prompt and padding."""
+    """Endless batches i64[2, rows, S]: token ids, and labels that are -100 on prompt and padding.
+
+    Eight batches at a time are drawn, sorted by length and shuffled as batches: half the work would be padding else.
+    """
+    order = random.Random(0)
     while True:
-        encoded = [encode(tokenizer, *next(pairs)) for _ in range(rows)]
-        width = max(len(ids) for ids, _ in encoded)
-        batch = torch.full((2, rows, width), -100)
-        batch[0] = tokenizer.pad_token_id
-        for row, (ids, start) in enumerate(encoded):
-            batch[0, row, : len(ids)] = torch.tensor(ids)
-            batch[1, row, start : len(ids)] = torch.tensor(ids[start:])
-        yield batch
+        drawn = sorted((encode(tokenizer, *next(pairs)) for _ in range(8 * rows)), key=lambda pair: len(pair[0]))
+        parts = [drawn[i : i + rows] for i in range(0, len(drawn), rows)]
+        order.shuffle(parts)
+        for encoded in parts:
+            width = max(len(ids) for ids, _ in encoded)
+            batch = torch.full((2, rows, width), -100)
+            batch[0] = tokenizer.pad_token_id
+            for row, (ids, start) in enumerate(encoded):
+                batch[0, row, : len(ids)] = torch.tensor(ids)
+                batch[1, row, start : len(ids)] = torch.tensor(ids[start:])
+            yield batch
 
 
 def train(model: LlamaForCausalLM, data: Iterator[torch.Tensor], steps: int, peak: float) -> None:
@@ -189,7 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Teach the tiny model from scratch.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--rows", type=int, default=96)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--hidden", type=int, default=96)
