@@ -18,7 +18,7 @@ def short_and_right(completions, answer, **_):
     for completion, gold in zip(completions, answer, strict=True):
         text = completion[0]["content"]
         found = re.findall(r"<answer>(\d+)</answer>", text)
-        right = bool(found) and found[-1] == gold
+        right = bool(found) and int(found[-1]) == gold
         scores.append((1.0 + 0.1 * (len(text) < 60)) if right else 0.0)
     return scores
 

@@ -10,7 +10,7 @@ Log-probabilities are natural logarithms (nats).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,7 +44,7 @@ class Prompt:
     uid: str
     messages: tuple[Message, ...]
     answer: str | None = None
-    columns: Mapping[str, Any] = field(default_factory=dict)  # every other column of the row, handed to rewards
+    columns: Mapping[str, Any] = field(default_factory=dict)  # the row's other columns as they are, handed to rewards
     task: str = ""
     plain: bool = False  # True: the one message is tokenised as it stands, without a chat template
 
@@ -248,6 +248,6 @@ class RunState:
     step: int  # optimizer steps' rollouts finished so far
     version: int
     cursor: Mapping[str, int]
-    rng: Mapping[str, Sequence[int]]
+    rng: Mapping[str, Any]
     seconds: float
     tokens: int

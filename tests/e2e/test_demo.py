@@ -27,7 +27,7 @@ def test_the_demo_learns_what_it_promises(tmp_path, capsys):
     assert after["pass_at"]["1"]["value"] >= 0.9
     assert after["greedy"]["value"] - before["greedy"]["value"] >= 0.15
     assert seconds < 300
-    assert "13×17=?" in capsys.readouterr().out or before["examples"]
+    assert "three of them" in capsys.readouterr().out
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "demo" / "final").num_parameters() < 1_000_000
 
 

@@ -49,3 +49,18 @@ def test_exact_entropy_and_its_gradient():
     assert gradient.tolist() == pytest.approx(
         [-0.326688138915, 0.116700968108, 0.130076205674, 0.0799109651331], abs=1e-9
     )
+
+
+def test_tokens_that_a_model_rules_out_do_not_spoil_the_entropy():
+    logits = torch.tensor([1.0, 1.0, -torch.inf], requires_grad=True)
+
+    class Fixed(torch.nn.Module):
+        def forward(self, input_ids, **_):
+            return type("Out", (), {"logits": logits.expand(*input_ids.shape, -1)})
+
+    (micro,) = pad(GRPO()([make_scored([1, 0], lengths=[1, 1])]), 1000).micro
+    micro.tokens.clamp_(max=1)
+    logp, entropy = token_logps(Fixed(), micro, 1.0, entropy_grad=True)
+    assert entropy[micro.trained].tolist() == pytest.approx([0.693147] * 2, abs=1e-6)
+    (gradient,) = torch.autograd.grad(entropy.sum() + logp.sum(), logits)
+    assert torch.isfinite(gradient[:2]).all()

@@ -44,9 +44,10 @@ def as_parquet(folder, rows):
 @pytest.mark.parametrize("write", [jsonl, as_json, as_csv, as_parquet])
 def test_every_format_reads_the_same(tmp_path, write):
     prompts = load(write(tmp_path, ROWS))
+    raw = str if write is as_csv else int  # a CSV cell is text; rewards get what the file holds
     assert [(p.uid, p.text, p.answer, dict(p.columns), p.plain) for p in prompts] == [
-        ("data-1", "1+1=?", "2", {"level": "easy"}, False),
-        ("data-2", "2+2=?", "4", {"level": "hard"}, False),
+        ("data-1", "1+1=?", "2", {"answer": raw(2), "level": "easy"}, False),
+        ("data-2", "2+2=?", "4", {"answer": raw(4), "level": "hard"}, False),
     ]
 
 
@@ -121,7 +122,7 @@ def test_system_style_limit_columns_and_uid(tmp_path):
     path = jsonl(tmp_path, [{"q": "a", "gold": 1, "uid": "x"}, {"q": "b", "gold": 2, "uid": "y"}])
     (prompt,) = load(path, prompt_column="q", answer_column="gold", system="s", limit=1)
     assert [(m.role, m.content) for m in prompt.messages] == [("system", "s"), ("user", "a")]
-    assert (prompt.uid, prompt.answer, dict(prompt.columns)) == ("x", "1", {})
+    assert (prompt.uid, prompt.answer, dict(prompt.columns)) == ("x", "1", {"gold": 1})
     assert load(path, prompt_column="q", style="plain")[0].plain
 
 

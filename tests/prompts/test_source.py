@@ -49,7 +49,7 @@ def test_rows_from_python():
     prompts = prompts_from_rows(["a", {"prompt": "b", "answer": 3, "k": [1]}])
     assert [(p.uid, p.text, p.answer, dict(p.columns)) for p in prompts] == [
         ("rows-1", "a", None, {}),
-        ("rows-2", "b", "3", {"k": [1]}),
+        ("rows-2", "b", "3", {"answer": 3, "k": [1]}),
     ]
 
 

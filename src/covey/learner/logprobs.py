@@ -33,7 +33,8 @@ def token_logps(
     everything = torch.log_softmax(logits / temperature, dim=-1)
     picked = everything.gather(1, micro.tokens[:, 1:][predicted][:, None]).squeeze(1)
     with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
-        spread = -(everything.exp() * everything).sum(dim=-1)
+        probability = everything.exp()  # where it is 0 the logarithm is -inf, and their product would be NaN
+        spread = -(probability * everything.masked_fill(probability == 0, 0.0)).sum(dim=-1)
     logp = torch.zeros(micro.tokens.shape, dtype=picked.dtype, device=picked.device)
     entropy = torch.zeros_like(logp)
     return logp.masked_scatter(_shifted(predicted), picked), entropy.masked_scatter(_shifted(predicted), spread)

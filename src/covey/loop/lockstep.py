@@ -65,10 +65,11 @@ class Run:
                 await self.evaluate()
             while self.step < config.run.steps:
                 await self.one_step()
-                if config.run.save_every and self.step % config.run.save_every == 0:
-                    self.save()
-                if config.eval.every and self.step % config.eval.every == 0 and self.step < config.run.steps:
-                    await self.evaluate()
+                if self.step < config.run.steps:  # what is due at the end follows below
+                    if config.eval.every and self.step % config.eval.every == 0:
+                        await self.evaluate()
+                    if config.run.save_every and self.step % config.run.save_every == 0:
+                        self.save()
             await self.evaluate()
             self.view.stage("saving")
             self.save()

@@ -50,10 +50,10 @@ class Recorder:
     @classmethod
     def reopen(cls, folder: RunFolder, step: int) -> Recorder:
         """Go on with a run whose last checkpoint is of ``step``: what was recorded after it is dropped."""
-        for path in (folder.metrics, folder.evaluations):
-            kept = [line for line in read_lines(path) if line["step"] < step or path == folder.evaluations]
-            kept = [line for line in kept if line["step"] <= step]
-            write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+        # A step's line has the number it began with, an evaluation's the steps done: the first is one lower.
+        for path, newest in ((folder.metrics, step - 1), (folder.evaluations, step)):
+            kept = [line for line in read_lines(path) if line["step"] <= newest]
+            write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept))
         for shard in folder.rollouts.glob("step-*.jsonl.gz"):
             if int(shard.name[5:11]) >= step:
                 shard.unlink()

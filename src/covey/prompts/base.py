@@ -20,7 +20,8 @@ class RowRule:
 
     The prompt column holds text, or a list of ``{"role", "content"}`` messages. Text becomes one user message, or with
     style "plain" it is tokenised as it stands. ``answer_column`` None takes the column ``answer`` where there is one.
-    Every other column goes to the rewards. ``system`` is put before prompts that bring no system message of their own.
+    The other columns go to the rewards as they are, the answer's too. ``system`` is put before prompts that bring no
+    system message of their own.
     Raises PromptError for a system message with style "plain".
     """
 
@@ -67,14 +68,12 @@ class RowRule:
         plain = self.style == "plain"
         if plain and not isinstance(content, str):
             raise PromptError(f'{place}: the prompt is a list of messages, but prompts.style is "plain"; use "chat"')
-        answer_column = self.answer_column or "answer"
-        answer = row.get(answer_column)
-        taken = {self.prompt_column, answer_column, "uid"}
+        answer = row.get(self.answer_column or "answer")
         return Prompt(
             uid=uid,
             messages=self._with_system(messages),
             answer=None if answer is None else str(answer),
-            columns={key: value for key, value in row.items() if key not in taken},
+            columns={key: value for key, value in row.items() if key not in (self.prompt_column, "uid")},
             task=name,
             plain=plain,
         )

@@ -20,13 +20,7 @@ import re
 
 import torch
 from torch import Tensor
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    DynamicCache,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
 
 Answer = list[tuple[int, float]]  # one sampled response: a token and its log-prob, T times
 Row = tuple[list[int], Answer, float]  # prompt tokens, answer, its advantage
@@ -40,7 +34,7 @@ def make_problem(rng: random.Random) -> tuple[str, str]:
     return f"{a}×{b}=?", str(a * b)
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, question: str) -> list[int]:
+def encode(tokenizer, question: str) -> list[int]:
     """Prompt tokens up to where the answer begins: through the chat template if the tokenizer has one."""
     if tokenizer.chat_template is None:
         return tokenizer(question)["input_ids"]
@@ -51,7 +45,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, question: str) -> list[int]:
 # ---- 2. Groups: sample G answers to one prompt ----------------------------------------------------------------------
 
 
-def end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
+def end_token_ids(model, tokenizer) -> set[int]:
     """All ids that end an answer. Chat models have several; missing one would let answers run on for ever."""
     ids: set[int] = set()
     for found in (model.generation_config.eos_token_id, model.config.eos_token_id, tokenizer.eos_token_id):
@@ -61,14 +55,9 @@ def end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 @torch.inference_mode()
 def sample_group(
-    model: PreTrainedModel,
-    ends: set[int],
-    prompt: list[int],
-    group_size: int,
-    limit: int,
-    temperature: float,
-    generator: torch.Generator | None,
-) -> list[Answer]:
+    model: PreTrainedModel, ends: set[int], prompt: list[int],
+    group_size: int, limit: int, temperature: float, generator: torch.Generator,
+) -> list[Answer]:  # fmt: skip
     """G answers as lists of (token, log-prob), each up to ``limit`` tokens.
 
     The end token is part of an answer: stopping is a choice of the policy like any other, and one that is not trained
@@ -172,12 +161,11 @@ def grpo_loss(
     advantage: Tensor,
     trained: Tensor,  # bool
     n_sequences: int,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    kl_coef: float = 0.0,
-    entropy_coef: float = 0.0,
-) -> Tensor:
-    """The clipped objective, averaged over the tokens of an answer, then over answers (arXiv 2402.03300, eq. 3 and 21).
+    clip_low: float = 0.2, clip_high: float = 0.2, kl_coef: float = 0.0, entropy_coef: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """The clipped objective, averaged over the tokens of an answer, then over answers (arXiv 2402.03300, eq. 3).
+
+    On policy each token's log-prob is pushed up by advantage + kl_coef * (ref / policy - 1): all of GRPO (eq. 21).
 
     ``n_sequences`` counts the judged answers of the whole optimizer step. It is passed in, because a micro-batch does
     not know it: with a mean of its own, each would weigh the same however many answers it holds. So losses add up.
@@ -220,15 +208,9 @@ def make_optimizer(model: PreTrainedModel, peak: float) -> torch.optim.AdamW:
 
 
 def update(
-    model: PreTrainedModel,
-    optimizer: torch.optim.Optimizer,
-    reference: PreTrainedModel | None,
-    batches: list[dict[str, Tensor]],
-    n_sequences: int,
-    lr: float,
-    temperature: float,
-    **loss_knobs: float,
-) -> float:
+    model: PreTrainedModel, optimizer: torch.optim.Optimizer, reference: PreTrainedModel | None,
+    batches: list[dict[str, Tensor]], n_sequences: int, lr: float, temperature: float, **loss_knobs: float,
+) -> float:  # fmt: skip
     """One optimizer step on all micro-batches, their gradients summed; returns the gradient norm before clipping."""
     optimizer.zero_grad()
     for batch in batches:

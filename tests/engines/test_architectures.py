@@ -1,0 +1,77 @@
+"""Sampler and trainer agree with each other and with a plain forward pass on every kind of causal language model."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from covey.advantages import GRPO
+from covey.batching.pad import pad
+from covey.engines.hf import HFEngine
+from covey.learner.logprobs import token_logps
+from covey.types import Group, Message, Prompt, Request, Sampling, Score, ScoredGroup, Trajectory, Turn
+
+SMALL = {
+    "vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1,
+    "initializer_range": 0.3,
+}  # fmt: skip
+ARCHITECTURES = {
+    "llama": SMALL,
+    "mistral": {**SMALL, "sliding_window": 8},
+    "qwen2": SMALL,
+    "qwen3": {**SMALL, "head_dim": 8},
+    "gemma3_text": {**SMALL, "head_dim": 8, "sliding_window": 8, "final_logit_softcapping": 5.0},
+    "phi3": SMALL,
+    "gpt2": {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "bos_token_id": 2,
+             "eos_token_id": 1, "initializer_range": 0.3},
+    "gpt_neox": {**SMALL, "num_key_value_heads": 4},
+}  # fmt: skip
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def any_model(request):
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(request.param, **ARCHITECTURES[request.param])
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+def sample(model, prompts, temperature):
+    engine = HFEngine(model, frozenset({1}))
+    requests = [
+        Request(id=str(i), tokens=np.array(p), sampling=Sampling(max_new_tokens=20, seed=i, temperature=temperature))
+        for i, p in enumerate(prompts)
+    ]
+    return {int(c.id): c for c in asyncio.run(engine.generate(requests))}
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_sampler_forward_pass_and_trainer_agree(any_model, temperature):
+    prompts = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18], [3], [4, 4, 4, 4]]
+    completions = sample(any_model, prompts, temperature)
+    members = []
+    for i, prompt in enumerate(prompts):
+        ids = torch.tensor([*prompt, *completions[i].tokens])
+        with torch.no_grad():
+            everything = torch.log_softmax(any_model(ids[None]).logits[0, len(prompt) - 1 : -1] / temperature, -1)
+        expected = everything.gather(1, ids[len(prompt) :, None])[:, 0].numpy()
+        np.testing.assert_allclose(completions[i].logp, expected, atol=2e-5)
+        sampled = np.arange(len(ids)) >= len(prompt)
+        logp = np.full(len(ids), np.nan, dtype=np.float32)
+        logp[sampled] = completions[i].logp
+        turn = Turn(start=len(prompt), stop=len(ids), reply="", finish="stop")
+        members.append(
+            Trajectory(
+                prompt_uid="p", sample=i, tokens=ids.numpy(), sampled=sampled, logp=logp, version=0, turns=(turn,)
+            )
+        )
+    prompt = Prompt(uid="p", messages=(Message(role="user", content="x"),))
+    scores = tuple(Score(total=float(i), parts={}) for i in range(len(prompts)))
+    scored = ScoredGroup(group=Group(prompt=prompt, members=tuple(members)), scores=scores)
+    (micro,) = pad(GRPO()([scored]), 10_000).micro
+    with torch.no_grad():
+        logp, _ = token_logps(any_model, micro, temperature)
+    gap = (logp - micro.behavior_logp)[micro.trained].abs().max()
+    assert gap < 2e-5
