@@ -19,8 +19,8 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-Finish = Literal["stop", "length", "abort"]
-"""Why sampling ended: an end token or stop string, the token limit, or a caller that gave up."""
+Finish = Literal["stop", "length"]
+"""Why sampling ended: an end token, or the token limit."""
 
 Signal = Literal["ok", "all_right", "all_wrong", "zero_variance", "too_few"]
 """What a group can teach. Only ``ok`` has a non-zero advantage; the others say why there is none."""
@@ -62,7 +62,7 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     max_new_tokens: int = 256
-    seed: int = 0  # derived from run seed, step, prompt uid, sample and turn: see covey.rollout.seeds
+    seed: int = 0  # derived from run seed, step, place, prompt uid and sample: see covey.rollout.seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def test_weights_with_tied_embeddings_come_back(tmp_path, tokenizer):
 
 def test_weights_of_another_model_are_refused(tmp_path, tokenizer):
     save_model(tmp_path / "m", random_llama(layers=1), tokenizer)
-    with pytest.raises(RunFolderError, match="missing"):
+    with pytest.raises(RunFolderError, match="cannot be loaded into the model"):
         load_weights(tmp_path / "m", random_llama(layers=2))
 
 
@@ -61,3 +61,33 @@ def test_optimizer_state_comes_back_by_name(tmp_path):
     one(again, fresh)
     for p, q in zip(model.parameters(), again.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=0, atol=0)
+
+
+def test_a_mixture_of_experts_comes_back(tmp_path, tokenizer):
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    def made(seed):
+        torch.manual_seed(seed)
+        config = MixtralConfig(
+            vocab_size=48, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+            num_key_value_heads=2, num_local_experts=2, max_position_embeddings=32,
+        )  # fmt: skip
+        return MixtralForCausalLM(config)
+
+    save_model(tmp_path / "m", made(1), tokenizer)
+    other = made(2)
+    load_weights(tmp_path / "m", other)
+    for p, q in zip(other.parameters(), made(1).parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=0)
+
+
+def test_files_that_were_cut_off_are_named(tmp_path, tokenizer):
+    save_model(tmp_path / "m", random_llama(), tokenizer)
+    weights = tmp_path / "m" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(RunFolderError, match="cannot be loaded"):
+        load_weights(tmp_path / "m", random_llama())
+    (tmp_path / "o.safetensors").write_bytes(b"short")
+    model = random_llama()
+    with pytest.raises(RunFolderError, match="not a complete optimizer state"):
+        load_optimizer(tmp_path / "o.safetensors", torch.optim.AdamW(model.parameters()), {})

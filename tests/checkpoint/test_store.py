@@ -29,6 +29,14 @@ def test_a_folder_is_complete_or_absent(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
+def test_an_existing_folder_is_replaced_whole(tmp_path):
+    write_folder(tmp_path / "x", fill)
+    (tmp_path / "x" / "stale.txt").write_text("old")
+    write_folder(tmp_path / "x", fill)
+    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["state.json", "sub"]
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
 def test_only_the_newest_are_kept_and_half_written_ones_do_not_count(tmp_path):
     store = CheckpointStore(tmp_path / "checkpoints", keep=2)
     assert store.steps() == []

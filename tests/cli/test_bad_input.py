@@ -1,6 +1,7 @@
 """Bad input: one clear message, exit code 2, nothing half-written."""
 
 import json
+import shutil
 
 import pytest
 
@@ -20,12 +21,18 @@ def place(tmp_path, monkeypatch, model_folder):
         "def raises(completions):\n    raise ValueError('no such thing')\n"
         "def too_few(completions):\n    return [1.0]\n"
         "def text(completions):\n    return ['good'] * len(completions)\n"
+        "def knows(completions):\n    return [0.0] * len(completions)\n"
         "def infinite(completions):\n    return [float('inf')] * len(completions)\n"
     )
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "config.json").write_text((model_folder / "config.json").read_text())
     (tmp_path / "no_model").mkdir()
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "afile").write_text("")
+    cut = tmp_path / "cut"
+    shutil.copytree(model_folder, cut)
+    (cut / "model.safetensors").write_bytes(b"cut")
     return tmp_path
 
 
@@ -68,6 +75,13 @@ CASES = {
     "prompt too long": (["prompts.source=long.jsonl"], "prompts are too long: long-1"),
     "held-out prompts trained on": (["eval.prompts=4"], "held-out prompts are also trained on"),
     "all held out": (["eval.prompts=4", "prompts.holdout=6"], "leaves nothing to train on"),
+    "weights cut off": (['model.path="./cut"'], "cannot load a causal language model"),
+    "reward with a syntax error": (["reward.parts=['broken:f']"], "cannot load 'broken:f'"),
+    "reward without module": (["reward.parts=[':f']"], "cannot load ':f'"),
+    "own loss with a wrong setting": (["loss.name=bad_rewards:knows", "loss.x=1"], "does not take the settings ['x']"),
+    "run folder below a file": (["run.dir=afile/x"], "cannot make the run folder"),
+    "prompts from Python": (["prompts.source=given"], "given in Python"),
+    "rewards from Python": (["reward.parts=['given:mine']"], "given in Python (given:mine)"),
     "gym split": (["prompts.source=gym:nothing"], "reasoning-gym"),
 }
 
@@ -128,6 +142,9 @@ def test_a_reward_that_fails_too_often_stops_the_run_with_its_reason(place, caps
         (["models", "get"], "which model?"),
         (["models", "get", "smollm"], "Did you mean 'smollm2-135m'"),
         (["init", "nowhere/run.toml"], "does not exist"),
+        (["init", ".", "--force"], "is a folder"),
+        (["eval", "./model", "eval.prompts=0"], "no held-out prompts"),
+        (["sample", "./model", "1+1=?", "--max-new-tokens", "-5"], "--max-new-tokens >= 1"),
     ],
 )
 def test_other_commands(place, capsys, words, message):

@@ -27,6 +27,7 @@ def test_init_writes_a_run_file_that_is_valid_and_commented(here, capsys, profil
     assert 0.001 <= config.loss.entropy_coef <= 0.01
     assert 0.7 <= config.sampling.temperature <= 1.0
     assert (here / "new.toml").read_text().count("#") > 15
+    assert config.prompts.holdout == 20  # a file has no split of its own
     assert main(["init", "new.toml"]) == 2
     assert main(["init", "new.toml", "--force"]) == 0
 

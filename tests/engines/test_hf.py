@@ -103,3 +103,15 @@ def test_new_weights_change_the_answers_and_the_version():
     assert after.tokens.tolist() == expected.tokens.tolist()
     assert (before.version, after.version) == (0, 4)
     assert before.tokens.tolist() != after.tokens.tolist()
+
+
+def test_a_row_that_has_ended_does_not_run_out_of_learned_positions():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=48, n_embd=16, n_layer=1, n_head=2, n_positions=20, eos_token_id=1, bos_token_id=1)
+    engine = HFEngine(GPT2LMHeadModel(config).eval(), frozenset({47}))
+    answers = ask(engine, [request_of([4] * 2, "a", max_new_tokens=18), request_of([4] * 18, "b", max_new_tokens=18)])
+    assert len(answers["b"].tokens) <= 2
+    assert (
+        answers["a"].tokens.tolist() == ask(engine, [request_of([4] * 2, "a", max_new_tokens=18)])["a"].tokens.tolist()
+    )

@@ -109,3 +109,8 @@ def test_k3_grows_like_the_ratio_and_is_clamped(ahead, value, pull):
     assert found.item() == pytest.approx(expected, rel=1e-9)
     (gradient,) = torch.autograd.grad(found.sum(), logp)
     assert -gradient.item() == pytest.approx(pull, rel=1e-9)
+
+
+def test_the_largest_ratio_is_of_trained_tokens_only():
+    inputs = inputs_of([[-1.0], [-2.0, -1.5]], [1.0, 1.0])  # the first row is padded
+    assert PPOClip()(inputs).metrics["ratio/max"].value == pytest.approx(np.exp(-1.0))

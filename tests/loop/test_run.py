@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import covey
-from covey.errors import ConfigError, RunFolderError
+from covey.errors import ConfigError, PromptError, RunFolderError
 from covey.metrics.names import describe
 from covey.observe.run_folder import RunFolder
 
@@ -121,14 +121,11 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(model_folder, tmp_path, mo
         covey.train(**settings(model_folder, tmp_path / "cut"))
     assert not (tmp_path / "cut" / "summary.json").exists()
     monkeypatch.setattr(Run, "one_step", step)
-    from covey.observe.view import SilentView
-    from covey.prompts.source import prompts_from_rows
-    from covey.rewards import FunctionReward, WeightedReward
-
-    rewards = [WeightedReward(reward=FunctionReward(reward))]
-    with pytest.raises(ConfigError, match="prompts of its own"):
-        covey.resume(tmp_path / "cut")
-    resumed = covey.resume(tmp_path / "cut", prompts=prompts_from_rows(ROWS), rewards=rewards, view=SilentView())
+    with pytest.raises(PromptError, match="given in Python"):
+        covey.resume(tmp_path / "cut", reward=reward)
+    with pytest.raises(ConfigError, match=r"rewards were given in Python \(given:reward\)"):
+        covey.resume(tmp_path / "cut", prompts=ROWS)
+    resumed = covey.resume(tmp_path / "cut", prompts=ROWS, reward=reward, quiet=True)
     for name in ("read_metrics", "read_evaluations"):
         ours, theirs = getattr(resumed.folder, name)(), getattr(whole.folder, name)()
         assert [line["step"] for line in ours] == [line["step"] for line in theirs]
@@ -198,6 +195,36 @@ def test_a_step_without_signal_changes_nothing_and_says_so(model_folder, tmp_pat
     start = AutoModelForCausalLM.from_pretrained(model_folder)
     for p, q in zip(AutoModelForCausalLM.from_pretrained(result.model).parameters(), start.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=0, atol=0)
+
+
+def test_a_question_in_two_rows_is_held_back_twice(model_folder, tmp_path):
+    result = covey.train(
+        **settings(model_folder, tmp_path / "run", prompts=ROWS + ROWS, holdout=8, prompts_per_step=20)
+    )
+    trained_on = set(covey.read_rollouts(result.folder.path).prompt)
+    assert trained_on
+    held = {row["prompt"] for row in ROWS} - trained_on
+    assert held >= {example["question"] for example in result.summary["before"]["examples"]}
+
+
+def test_tokens_trained_counts_what_was_forwarded(model_folder, tmp_path):
+    def one_missing(completions):
+        return [None, *([1.0] * (len(completions) - 1))]
+
+    result = covey.train(**settings(model_folder, tmp_path / "run", reward=one_missing))  # KL needs silent groups
+    line = result.folder.read_metrics()[0]
+    table = covey.read_rollouts(result.folder.path)
+    judged = table[(table.step == 0) & table.reward.notna()]
+    assert line["group/ok"] == 0.0
+    assert line["tokens/trained"] == judged.tokens.sum()
+
+
+def test_resuming_after_the_last_checkpoint_evaluates_once(model_folder, tmp_path):
+    whole = covey.train(**settings(model_folder, tmp_path / "run"))
+    whole.folder.summary.unlink()  # as if it had died between the checkpoint and the summary
+    again = covey.resume(tmp_path / "run", prompts=ROWS, reward=reward, quiet=True)
+    assert [e["step"] for e in again.folder.read_evaluations()] == [0, 2, 4]
+    assert again.summary["after"] == whole.summary["after"]
 
 
 def test_unjudged_responses_are_counted_not_zeroed(model_folder, tmp_path):

@@ -24,3 +24,13 @@ def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path):
         file.write(whole)
     assert list(read_lines(tmp_path / "m.jsonl.gz")) == [{"step": 0, "x": "a\u2028b"}]
     assert list(read_lines(tmp_path / "none")) == []
+
+
+def test_a_shard_cut_off_in_the_middle_gives_what_it_has(tmp_path):
+    path = tmp_path / "m.jsonl.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"step": i, "x": str(hash(str(i)))}) + "\n" for i in range(2000))
+    path.write_bytes(path.read_bytes()[:-2000])
+    lines = list(read_lines(path))
+    assert 0 < len(lines) < 2000
+    assert [line["step"] for line in lines] == list(range(len(lines)))

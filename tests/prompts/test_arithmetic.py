@@ -26,7 +26,7 @@ def test_splits_share_no_problem_no_swapped_problem_and_no_line(one, other):
 
 
 def test_splits_are_large_enough():
-    assert {split: len(problems(split)) for split in SPLITS} == {"train": 3459, "dev": 525, "test": 876}
+    assert {split: len(problems(split)) for split in SPLITS} == {"train": 4392, "dev": 353, "test": 608}
 
 
 def test_every_line_is_true():

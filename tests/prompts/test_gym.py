@@ -107,3 +107,10 @@ def test_the_tasks_own_verifier_judges():
 def test_mistakes_are_named(task, split, options, message):
     with pytest.raises(PromptError, match=message):
         load(task, split, **options)
+
+
+def test_a_prompt_from_elsewhere_cannot_be_judged():
+    from covey.types import Message, Prompt
+
+    asked = Prompt(uid="x", messages=(Message(role="user", content="1+1"),), task="gym:chain_sum")
+    assert GymScore().judge(asked, "<answer>2</answer>").value is None

@@ -1,4 +1,5 @@
 import itertools
+import random
 import string
 import sys
 from importlib.resources import files
@@ -16,7 +17,9 @@ from covey.recipes.warmup import (
     add_without_carry,
     batches,
     corpus,
+    drill,
     encode,
+    hurried_working,
     main,
     make_tokenizer,
     written_answer,
@@ -85,31 +88,50 @@ def test_forgotten_carries():
     assert [add_without_carry(*pair) for pair in [(130, 91), (2480, 558), (13, 21), (990, 10)]] == [121, 2938, 34, 900]
 
 
-def test_pupils_are_careful_forgetful_or_guess():
-    class Never:
-        def random(self):
-            return 1.0
+def test_hurried_pupils_forget_carries_in_products_and_in_the_sum():
+    assert hurried_working(58, 17) == (["58×10=580", "58×7=306", "580+306=886"], 886)
+    assert hurried_working(13, 17) == (["13×10=130", "13×7=91", "130+91=121"], 121)
 
-    class Always(Never):
-        def random(self):
-            return 0.0
 
-        def choice(self, among):
-            return among[0]
+def test_each_habit_alone():
+    problem, rng = Problem(13, 17), random.Random(0)
+    none = dict.fromkeys(("hurried", "guessing", "wordy", "drills", "chains"), 0.0)
+    assert written_answer(problem, Habits(**none), rng) == problem.working
+    assert written_answer(problem, Habits(**none | {"wordy": 1.0}), rng) == "\n".join([*problem.lines, "so 221"])
+    hurried = written_answer(problem, Habits(**none | {"hurried": 1.0}), rng)
+    assert hurried == "13×10=130\n13×7=91\n130+91=121\n<answer>121</answer>"
+    guess = written_answer(problem, Habits(**none | {"guessing": 1.0}), rng)
+    assert abs(int(guess.removeprefix("<answer>").removesuffix("</answer>")) - 221) <= 100
 
-    problem = Problem(12, 98)  # 1080+96=1176, with a carry
-    forgetful = Habits(forgetful=1.1)  # more than certain: this generator draws 1.0
-    assert written_answer(problem, Habits(), Never()) == problem.working
-    assert written_answer(problem, forgetful, Never()).endswith("\n1080+96=1076\n<answer>1076</answer>")
-    assert written_answer(problem, Habits(), Always()) == "so 1076"  # a guess, 100 below, in words
+
+def test_drills_are_right():
+    rng = random.Random(0)
+    for _ in range(1000):
+        question, answer = drill(Habits(), rng)
+        sides = [eval(side.replace("×", "*")) for side in answer.split("=")]
+        assert question == answer.partition("=")[0] + "=?"
+        assert len(set(sides)) == 1, answer
 
 
 def test_only_answers_are_learned():
     tokenizer = make_tokenizer()
-    ids, labels = next(batches(tokenizer, iter([("13×17=?", "so 221")] * 16), 2))
+    (ids, labels), _ = next(batches(tokenizer, iter([("13×17=?", "so 221")] * 2), 2, parts=2))
     learned = labels[0][labels[0] != -100]
     assert tokenizer.decode(learned) == f"so 221{END}"
     assert torch.equal(ids[0][labels[0] != -100], learned)
+
+
+def test_every_optimizer_step_sees_all_pupils():
+    """Length tells them apart, so batches made of one length would teach one habit at a time."""
+    tokenizer = make_tokenizer()
+    for micro in itertools.islice(batches(tokenizer, corpus(0, Habits()), 96), 5):
+        assert sum(len(part[0]) for part in micro) == 96
+        texts = [tokenizer.decode(row[row != tokenizer.pad_token_id]) for part in micro for row in part[0]]
+        first_lines = [text.split("\n")[1] for text in texts if "answer>" in text]
+        assert any("+" in line for line in first_lines)  # careful
+        assert any("×" in line and "+" not in line for line in first_lines)  # hurried
+        assert any("×" not in line for line in first_lines)  # a guess
+        assert len(first_lines) < 90  # drills
 
 
 def test_the_model_in_the_package_has_this_tokenizer_and_is_small(tmp_path):

@@ -71,15 +71,6 @@ def test_logged_values_are_kept_for_the_step_but_not_in_evaluation():
     assert call(reward, evaluating=True)[0].logged == []
 
 
-def test_an_exception_is_data():
-    def reward(completions):
-        raise KeyError("level")
-
-    _, parts = call(reward)
-    assert [part.value for part in parts] == [None] * 3
-    assert {part.error for part in parts} == {"KeyError: 'level'"}
-
-
 @pytest.mark.parametrize(
     ("result", "message"),
     [

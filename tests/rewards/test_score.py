@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from covey.errors import RewardError
-from covey.rewards import FunctionReward, ScoreContext, Scorer, WeightedReward, check_failures
+from covey.rewards import ExactNumber, FunctionReward, ScoreContext, Scorer, WeightedReward, check_failures
 from covey.testing.samples import make_prompt, make_trajectory
 from covey.types import Group, Part
 
@@ -91,3 +91,33 @@ def test_logged_metrics_are_averaged_and_drained():
     asyncio.run(scorer([group], ScoreContext()))
     assert scorer.drain_logged() == {"reward/logged/x": 2.0}
     assert scorer.drain_logged() == {}
+
+
+class Raises:
+    """Any reward, not only a function: a verifier that meets text it did not expect."""
+
+    name = "raises"
+
+    async def score_group(self, group, context):
+        raise KeyError("level")
+
+
+def test_what_any_reward_raises_is_data():
+    (scored,) = score((Raises(), 1.0))
+    assert [s.total for s in scored.scores] == [None, None]
+    assert {s.error for s in scored.scores} == {"raises: KeyError: 'level'"}
+
+
+def test_nan_is_missing_and_infinity_is_an_error():
+    (scored,) = score((Fixed("a", [part(float("nan")), part(1.0)]), 1.0))
+    assert [s.total for s in scored.scores] == [None, 1.0]
+    assert scored.scores[0].parts == {"a": None}
+    with pytest.raises(RewardError, match="must be finite"):
+        score((Fixed("a", [part(float("inf")), part(1.0)]), 1.0))
+
+
+def test_a_step_that_nobody_can_judge_stops_with_the_reason():
+    group = Group(prompt=make_prompt(answer="6*12\n#### 72"), members=(make_trajectory("p", 0),))
+    scorer = Scorer(rewards=(WeightedReward(reward=ExactNumber()),))
+    with pytest.raises(RewardError, match=r"none of 1 responses could be judged; exact_number: .*is not a number"):
+        check_failures(asyncio.run(scorer([group], ScoreContext())), 1.0)

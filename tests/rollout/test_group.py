@@ -97,3 +97,12 @@ def test_prompts_that_are_too_long_are_named_or_dropped(chat):
         fitting_prompts([short, long], chat, 20, 10, drop=False)
     with pytest.raises(PromptError, match="no prompt is left"):
         fitting_prompts([long], chat, 20, 10, drop=True)
+
+
+def test_a_template_that_refuses_a_role_is_named(tokenizer):
+    import copy
+
+    strict = copy.deepcopy(tokenizer)
+    strict.chat_template = "{{ raise_exception('no system role') }}"
+    with pytest.raises(ModelError, match="refuses prompt 'p' with roles user: no system role"):
+        Chat(strict, END).encode(make_prompt())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from covey.errors import RunFolderError
@@ -30,14 +31,12 @@ def save_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokeni
 
 def load_weights(folder: Path, model: PreTrainedModel) -> None:
     """Put the weights of a saved folder into ``model``, in place. Raises RunFolderError if they do not fit."""
-    weights: dict[str, torch.Tensor] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        weights |= load_file(file, device=str(model.device))
-    missing, unexpected = model.load_state_dict(weights, strict=False)
-    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    lost = set(missing) - tied
-    if lost or unexpected:
-        raise RunFolderError(f"{folder}: weights do not fit the model: missing {sorted(lost)}, unknown {unexpected}")
+    try:
+        # By the library's own loader: what it saves need not have the names of the state dict (mixtures of experts).
+        saved = type(model).from_pretrained(folder, dtype=model.dtype)
+        model.load_state_dict(saved.state_dict())
+    except (RuntimeError, OSError, ValueError, SafetensorError) as error:
+        raise RunFolderError(f"{folder}: these weights cannot be loaded into the model: {error}") from error
 
 
 def save_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[torch.nn.Parameter, str]) -> None:
@@ -53,7 +52,11 @@ def save_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[
 def load_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[torch.nn.Parameter, str]) -> None:
     """The reverse of :func:`save_optimizer`."""
     by_name = {name: parameter for parameter, name in names.items()}
-    for key, tensor in load_file(path).items():
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RunFolderError(f"{path} is not a complete optimizer state: {error}") from error
+    for key, tensor in tensors.items():
         field, _, name = key.partition(_SEPARATOR)
         parameter = by_name[name]
         optimizer.state[parameter][field] = tensor if field == "step" else tensor.to(parameter.device)

@@ -29,8 +29,13 @@ def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
             with file.open("rb") as handle:
                 os.fsync(handle.fileno())
     if target.exists():
-        shutil.rmtree(target)
-    aside.rename(target)
+        old = target.with_name(f".{target.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        target.rename(old)
+        aside.rename(target)
+        shutil.rmtree(old)
+    else:
+        aside.rename(target)
 
 
 class CheckpointStore:

@@ -14,6 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from covey.cli.target import config_of
+    from covey.errors import ConfigError
 
     config = config_of(arguments.target, arguments.overrides)
 
@@ -24,6 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     from covey.loop.lockstep import train_sampling
 
     bench = build_bench(config)
+    if not bench.eval_prompts:
+        raise ConfigError("there are no held-out prompts: set eval.prompts, and prompts.eval_source or prompts.holdout")
     evaluation = asyncio.run(
         evaluate(
             bench.eval_prompts,

@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     from covey.errors import ConfigError
 
     path = Path(arguments.file)
+    if path.is_dir():
+        raise ConfigError(f"{str(path)!r} is a folder; give the name of a file")
     if path.exists() and not arguments.force:
         raise ConfigError(f"{path} exists already; choose another name or pass --force")
     if not path.parent.is_dir():
@@ -74,6 +76,8 @@ def starter(profile: str, model: str, prompts: str, file: str) -> str:
     if model == "tiny":
         values |= {"max_new_tokens": 80, "lr": "3e-4"}
         values["why_lr"] = "for the tiny model; real pretrained models want 1e-6 to 5e-6"
+    has_splits = prompts == "arithmetic" or prompts.startswith(("gym:", "hf:"))
+    values["holdout"] = "# holdout = 200  " if has_splits else "holdout = 20     "
     template = (files("covey.cli") / "starter" / "run.toml").read_text(encoding="utf-8")
     quoted = {key: json.dumps(text)[1:-1] for key, text in (("model", model), ("source", prompts))}
     return template.format(profile=profile, file=file, name=profile, **quoted, **values)

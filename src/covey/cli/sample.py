@@ -22,8 +22,11 @@ def run(arguments: argparse.Namespace) -> int:
     from covey.cli.target import config_of
     from covey.errors import ConfigError
 
-    if arguments.n < 1 or arguments.temperature < 0 or not 0 < arguments.top_p <= 1 or arguments.top_k < 0:
-        raise ConfigError("sample: -n >= 1, --temperature >= 0, 0 < --top-p <= 1 and --top-k >= 0 expected")
+    limits = arguments.n >= 1 and arguments.temperature >= 0 and 0 < arguments.top_p <= 1 and arguments.top_k >= 0
+    if not limits or (arguments.max_new_tokens is not None and arguments.max_new_tokens < 1):
+        raise ConfigError(
+            "sample: -n >= 1, --temperature >= 0, 0 < --top-p <= 1, --top-k >= 0 and --max-new-tokens >= 1 expected"
+        )
     config = config_of(arguments.target, [*arguments.overrides, "eval.prompts=1000000"])
 
     import asyncio

@@ -93,7 +93,9 @@ class HFEngine:
             ended |= torch.isin(token, self.end_tokens)
             if bool((ended | (rows.budget <= step + 1)).all()):
                 break
-            feed, positions = token[:, None], positions[:, -1:] + 1
+            feed = token[:, None]
+            # A row that has ended goes on until the others have; it must not run out of the model's positions.
+            positions = (positions[:, -1:] + 1).clamp(max=(self.limit or sys.maxsize) - 1)
         return self._collect(requests, torch.stack(drawn, 1), torch.stack(logps, 1), rows.budget)
 
     def _collect(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
@@ -32,6 +33,7 @@ def resolve(path: str) -> str:
 
     if path == TINY:
         return str(files("covey") / "assets" / TINY)
+    path = str(Path(path).expanduser()) if path.startswith("~") else path
     if not Path(path).exists() and (folder := fetched_folder(path)) is not None:
         return str(folder)
     return path
@@ -64,7 +66,7 @@ def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False
         ) from error
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"cannot load a causal language model from {path!r}: {_first_line(error)}") from error
     model.to(target)  # type: ignore[arg-type]
     return Policy(model=model, tokenizer=tokenizer, end_tokens=end_tokens(model, tokenizer))

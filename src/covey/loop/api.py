@@ -11,7 +11,7 @@ from typing import Any
 
 from covey.config import PromptsSection, RunConfig, load_config, make_config, section_of
 from covey.errors import ConfigError, RunFolderError
-from covey.loop.build import build, make_component
+from covey.loop.build import GIVEN, build, make_component
 from covey.loop.lockstep import Run
 from covey.loop.preflight import check_rewards
 from covey.loop.record import Recorder
@@ -57,20 +57,18 @@ def train(
     for name, value in settings.items():
         section, _, field = section_of(name).partition(".")
         data.setdefault(section, {})[field] = value
-    given = None
-    if isinstance(prompts, str):
-        data.setdefault("prompts", {})["source"] = prompts
-    else:
-        data.setdefault("prompts", {})["source"] = "python"
-        given = _prompts(prompts, make_config({"prompts": data["prompts"]}).prompts)
-    rewards = [reward] if isinstance(reward, str) or not isinstance(reward, Sequence) else list(reward)
-    named = [item for item in rewards if isinstance(item, str)]
-    if len(named) == len(rewards):
-        data.setdefault("reward", {})["parts"] = named
-        weighted = None
-    else:
-        weighted = [_weighted(item) for item in rewards]
-    return start(make_config(data), prompts=given, rewards=weighted, view=make_view(quiet=quiet))
+    rewards = _listed(reward)
+    weighted = None if all(isinstance(item, str) for item in rewards) else [_weighted(item) for item in rewards]
+    data.setdefault("prompts", {})["source"] = prompts if isinstance(prompts, str) else GIVEN
+    names = rewards if weighted is None else [f"{GIVEN}:{item.reward.name}" for item in weighted]
+    data.setdefault("reward", {})["parts"] = names
+    config = make_config(data)
+    given = None if isinstance(prompts, str) else _prompts(prompts, config.prompts)
+    return start(config, prompts=given, rewards=weighted, view=make_view(quiet=quiet))
+
+
+def _listed(reward: RewardLike | Sequence[RewardLike]) -> list[RewardLike]:
+    return [reward] if isinstance(reward, str) or not isinstance(reward, Sequence) else list(reward)
 
 
 def _prompts(rows: Sequence[Prompt | Mapping[str, Any] | str], section: PromptsSection) -> list[Prompt]:
@@ -118,24 +116,25 @@ def start(
 def resume(
     path: str | Path,
     *,
-    prompts: Sequence[Prompt] | None = None,
-    rewards: Sequence[WeightedReward] | None = None,
-    view: View | None = None,
+    prompts: Sequence[Prompt | Mapping[str, Any] | str] | None = None,
+    reward: RewardLike | Sequence[RewardLike] | None = None,
+    quiet: bool = False,
 ) -> RunResult:
-    """Continue a run from its newest checkpoint. Raises RunFolderError if it has none or has finished."""
+    """Continue a run from its newest checkpoint. Raises RunFolderError if it has none or has finished.
+
+    Prompts and rewards that were given to :func:`train` in Python must be given again; the run folder cannot hold them.
+    """
     folder = open_run(path)
     if folder.summary.is_file():
         raise RunFolderError(f"{path} has finished all its steps; see {folder.summary}")
     config = load_config(folder.config)
-    if config.prompts.source == "python" and prompts is None:
-        raise ConfigError(
-            f"{path} was started from Python with prompts of its own: covey.resume({str(path)!r}, prompts=...)"
-        )
+    given = None if prompts is None else _prompts(prompts, config.prompts)
+    rewards = None if reward is None else [_weighted(item) for item in _listed(reward)]
 
     async def run() -> RunResult:
-        run = Run(build(config, prompts, rewards), Recorder(folder), view or make_view())
+        run = Run(build(config, given, rewards), Recorder(folder), make_view(quiet=quiet))
         run.restore()
-        run.recorder = Recorder.reopen(folder, run.step)
+        run.recorder = Recorder.reopen(folder, run.step, config.run.steps)
         return RunResult(folder=folder, summary=await run.train())
 
     return run_async(run())

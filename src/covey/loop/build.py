@@ -26,6 +26,9 @@ from covey.rewards.function import load_function
 from covey.rollout.chat import Chat, fitting_prompts
 from covey.types import Prompt
 
+GIVEN = "given"
+"""In place of a source or before a reward's name: it was handed over in Python and no file can say what it was."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
@@ -48,14 +51,18 @@ class Workshop(Bench):
     learner: Learner
 
 
-def build_bench(config: RunConfig, held_out: Sequence[Prompt] | None = None) -> Bench:
-    """Build what evaluation and sampling need; ``held_out`` given here takes the place of the run file's prompts.
+def build_bench(
+    config: RunConfig,
+    held_out: Sequence[Prompt] | None = None,
+    rewards: Sequence[WeightedReward] | None = None,
+) -> Bench:
+    """Build what evaluation and sampling need; what is given here takes the place of what the run file names.
 
     Raises the same errors as :func:`build`.
     """
     if config.model.threads:
         torch.set_num_threads(config.model.threads)
-    scorer = make_scorer(config.reward)
+    scorer = make_scorer(config.reward, rewards)
     if held_out is None:
         held_out = make_prompts(config)[1]
     policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code)
@@ -78,25 +85,15 @@ def build(
 
     Raises ConfigError, PromptError or ModelError; nothing has been written then.
     """
-    if config.model.threads:
-        torch.set_num_threads(config.model.threads)
-    scorer = make_scorer(config.reward, rewards)
     advantage = make_component("advantage", ADVANTAGES, config.advantage.name, config.advantage.knobs)
     objective = make_objective(config)
     train, held_out = make_prompts(config, prompts)
-    policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code)
-    chat = Chat(policy.tokenizer, policy.end_tokens)
-    engine = HFEngine(policy.model, policy.end_tokens, config.sampling.rows)
+    bench = build_bench(config, held_out, rewards)
     return Workshop(
-        config=config,
-        policy=policy,
-        chat=chat,
-        cursor=Cursor(_fitting(config, train, chat, engine), config.run.seed),
-        eval_prompts=tuple(_fitting(config, held_out, chat, engine)),
-        engine=engine,
-        scorer=scorer,
+        **{field.name: getattr(bench, field.name) for field in dataclasses.fields(bench)},
+        cursor=Cursor(_fitting(config, train, bench.chat, bench.engine), config.run.seed),
         advantage=advantage,
-        learner=make_learner(config, policy, objective),
+        learner=make_learner(config, bench.policy, objective),
     )
 
 
@@ -113,8 +110,12 @@ def make_prompts(config: RunConfig, given: Sequence[Prompt] | None = None) -> tu
                 f"prompts.holdout = {section.holdout} leaves nothing to train on: there are {len(train)} rows"
             )
         order = Cursor(train, seed=0).take(len(train))  # the same rows are held out whatever the run's seed
-        held = {prompt.uid for prompt in order[: section.holdout]}
-        return [p for p in train if p.uid not in held], order[: section.holdout][:wanted]
+        held = order[: section.holdout]
+        asked = {_key(prompt) for prompt in held}  # by text: a question that stands in two rows is held back twice
+        kept = [prompt for prompt in train if _key(prompt) not in asked]
+        if not kept:
+            raise PromptError("every training prompt has the text of a held-out one; lower prompts.holdout")
+        return kept, held[:wanted]
     source = section.eval_source or (None if given is not None else section.source)
     if source is None:
         return train, []
@@ -140,6 +141,8 @@ def _key(prompt: Prompt) -> tuple[tuple[str, str], ...]:
 
 def _load(config: RunConfig, source: str, split: str, limit: int | None) -> list[Prompt]:
     section = config.prompts
+    if source == GIVEN:
+        raise PromptError("this run's prompts were given in Python: give them again, or set prompts.source to a file")
     return load_prompts(
         source,
         split=split,
@@ -154,6 +157,12 @@ def _load(config: RunConfig, source: str, split: str, limit: int | None) -> list
 
 def make_scorer(section: RewardSection, given: Sequence[WeightedReward] | None = None) -> Scorer:
     """The rewards of a run file, or those given in Python. Raises ConfigError for none or for two of one name."""
+    lost = [part.name for part in section.parts if part.name.startswith(f"{GIVEN}:")]
+    if given is None and lost:
+        raise ConfigError(
+            f"this run's rewards were given in Python ({', '.join(lost)}): give them again with reward=..., or name "
+            "rewards that can be imported in reward.parts"
+        )
     rewards = tuple(given) if given is not None else tuple(_reward(part) for part in section.parts)
     names = [item.reward.name for item in rewards]
     if not names or len(set(names)) < len(names):
@@ -220,8 +229,11 @@ def make_component(kind: str, table: Mapping[str, type], name: str, knobs: Mappi
         cls = load_function(name)
     if cls is None:
         raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:Class.")
-    if not hasattr(cls, "__dataclass_fields__"):  # a user's class or function: its own affair
-        return cls(**knobs)
+    if not hasattr(cls, "__dataclass_fields__"):
+        try:
+            return cls(**knobs)
+        except TypeError as error:
+            raise ConfigError(f"{kind} {name!r} does not take the settings {sorted(knobs)}: {error}") from error
     allowed = [field.name for field in dataclasses.fields(cls) if field.init]
     for knob in knobs:
         if knob not in allowed:

@@ -41,11 +41,6 @@ class Evaluation:
     unjudged: int
     examples: tuple[Example, ...]
 
-    def metrics(self) -> dict[str, float]:
-        """Catalogue names and values, for the step's line."""
-        found = {f"eval/pass@{k}": estimate.value for k, estimate in self.pass_at.items()}
-        return found | ({"eval/greedy": self.greedy.value} if self.greedy else {})
-
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``evaluations.jsonl`` and ``summary.json``."""
         return asdict(self)
@@ -57,8 +52,8 @@ async def evaluate(
 ) -> Evaluation:  # fmt: skip
     """Ask every prompt ``section.samples`` times, and once greedily.
 
-    Seeds depend on ``seed`` and the prompt alone, so two evaluations of a run see the same dice and can be compared
-    pair by pair. ``sampling`` gives the token limit; truncation is never applied.
+    Seeds depend on ``seed``, the prompt and its place, so two evaluations of a run see the same dice and can be
+    compared pair by pair. ``sampling`` gives the token limit; truncation is never applied.
     """
     context = ScoreContext(step=step, evaluating=True)
     limit = sampling.max_new_tokens

@@ -81,6 +81,7 @@ class Run:
             return summary
         finally:
             self.view.stop()
+            await self.workshop.engine.close()
 
     async def one_step(self) -> None:
         """Prompts to metrics, once through."""
@@ -123,7 +124,7 @@ class Run:
             "grad_norm": updates[-1].grad_norm,
             "lr": updates[-1].lr,
             "update/skipped": float(sum(update.skipped for update in updates)),
-            "tokens/trained": metrics["tokens/trained"] if batch.micro else 0.0,
+            "tokens/trained": float(sum(int(micro.trained.sum()) for micro in batch.micro)),
             "tokens/total": float(self.tokens),
             "speed/sampled": metrics["tokens/sampled"] / clock.laps["sample"],
             "memory/peak": peak_memory(),

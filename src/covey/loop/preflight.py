@@ -7,6 +7,7 @@ import numpy as np
 from covey.errors import RewardError
 from covey.loop.build import Workshop
 from covey.rewards.base import ScoreContext
+from covey.rewards.score import judge
 from covey.rollout.chat import Chat
 from covey.types import Group, Prompt, Trajectory, Turn
 
@@ -25,11 +26,7 @@ async def check_rewards(workshop: Workshop) -> None:
         ),
     )
     for item in workshop.scorer.rewards:
-        parts = await item.reward.score_group(group, ScoreContext(steps=workshop.config.run.steps, evaluating=True))
-        if len(parts) != len(group.members):
-            raise RewardError(
-                f"reward {item.reward.name!r} returned {len(parts)} parts for {len(group.members)} responses"
-            )
+        parts = await judge(item.reward, group, ScoreContext(steps=workshop.config.run.steps, evaluating=True))
         failed = next((part.error for part in parts if part.error), None)
         if failed:
             raise RewardError(

@@ -42,16 +42,22 @@ class Recorder:
             )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunFolderError(f"{path} exists and is not empty. Give another run.dir.")
-        folder.rollouts.mkdir(parents=True)
+        try:
+            folder.rollouts.mkdir(parents=True)
+        except OSError as error:
+            raise RunFolderError(f"cannot make the run folder {path}: {error}") from error
         folder.environment.write_text(json.dumps(environment(), indent=2) + "\n", encoding="utf-8")
         folder.config.write_text(to_toml(config), encoding="utf-8")
         return cls(folder)
 
     @classmethod
-    def reopen(cls, folder: RunFolder, step: int) -> Recorder:
-        """Go on with a run whose last checkpoint is of ``step``: what was recorded after it is dropped."""
+    def reopen(cls, folder: RunFolder, step: int, steps: int) -> Recorder:
+        """Go on with a run of ``steps`` whose newest checkpoint is of ``step``: what was recorded after it is dropped.
+
+        So is the evaluation at the very end, which is made again.
+        """
         # A step's line has the number it began with, an evaluation's the steps done: the first is one lower.
-        for path, newest in ((folder.metrics, step - 1), (folder.evaluations, step)):
+        for path, newest in ((folder.metrics, step - 1), (folder.evaluations, min(step, steps - 1))):
             kept = [line for line in read_lines(path) if line["step"] <= newest]
             write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept))
         for shard in folder.rollouts.glob("step-*.jsonl.gz"):
@@ -62,9 +68,12 @@ class Recorder:
 
     def step(self, record: StepRecord, groups: Sequence[CreditedGroup]) -> None:
         """One line of metrics and one shard of rollouts."""
-        with gzip.open(self.folder.rollout_shard(record.step), "wt", encoding="utf-8", compresslevel=1) as shard:
+        target = self.folder.rollout_shard(record.step)
+        aside = target.with_name(f".{target.name}")
+        with gzip.open(aside, "wt", encoding="utf-8", compresslevel=1) as shard:
             for row in rollout_rows(record.step, groups):
                 shard.write(json.dumps(row, ensure_ascii=False) + "\n")
+        os.replace(aside, target)
         _append(self.folder.metrics, {"step": record.step, **_finite(record.metrics)})
 
     def evaluation(self, evaluation: Evaluation) -> None:

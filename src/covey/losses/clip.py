@@ -38,7 +38,7 @@ class PPOClip:
                 "clip/low": masked_mean((rho < 1 - self.clip_low) & (advantage < 0), trained),
                 "clip/high": masked_mean((rho > 1 + self.clip_high) & (advantage > 0), trained),
                 "ratio/mean": masked_mean(rho, trained),
-                "ratio/max": Maximum(rho.max().item()),
+                "ratio/max": Maximum(rho[trained].max().item() if bool(trained.any()) else 0.0),
                 "kl/old": masked_mean(torch.expm1(log_rho) - log_rho, trained),
             }
         return TokenTerm(values=values, metrics=metrics)

@@ -51,7 +51,7 @@ METRICS: dict[str, MetricName] = {
     "sampler/gap_mean": MetricName("nats", "mean absolute difference of trainer and sampler log-prob", "< 1e-4"),
     "sampler/ratio_mean": MetricName("1", "mean ratio of trainer to sampler before updates", "1 to 1e-4"),
     "tokens/sampled": MetricName("tokens", "tokens sampled in this step"),
-    "tokens/trained": MetricName("tokens", "sampled tokens of groups with signal, which were forwarded and trained on"),
+    "tokens/trained": MetricName("tokens", "sampled tokens that were forwarded and trained on"),
     "tokens/total": MetricName("tokens", "tokens sampled since the run began, evaluation not counted"),
     "seconds/sample": MetricName("s", "sampling"),
     "seconds/score": MetricName("s", "rewards and advantages"),
@@ -60,10 +60,6 @@ METRICS: dict[str, MetricName] = {
     "speed/sampled": MetricName("tokens/s", "sampled tokens over sampling time"),
     "memory/peak": MetricName("MiB", "peak resident memory of the process so far"),
     "epoch": MetricName("count", "passes over the prompts finished"),
-    "eval/greedy": MetricName("share", "held-out prompts answered correctly at temperature 0", "rises"),
-    "eval/pass@*": MetricName(
-        "share", "unbiased chance that one of k responses to a held-out prompt is right", "rises"
-    ),
 }
 
 

@@ -65,12 +65,10 @@ def _advantage_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
 def _length_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
     members = [member for group in groups for member in group.scored.group.members]
     lengths = [member.sampled_tokens for member in members]
-    trained = sum(m.sampled_tokens for g in groups if g.signal == "ok" for m in g.scored.group.members)
     return {
         "length/mean": mean(lengths),
         "length/p95": float(np.quantile(lengths, 0.95)),
         "length/max": float(max(lengths)),
         "length/truncated": mean([float(member.finish == "length") for member in members]),
         "tokens/sampled": float(sum(lengths)),
-        "tokens/trained": float(trained),
     }

@@ -12,6 +12,7 @@ summary.json        before and after, written at the end
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from collections.abc import Iterator
@@ -94,7 +95,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         return
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
+    with opener(path, "rt", encoding="utf-8") as lines, contextlib.suppress(EOFError):  # a shard that was cut off
         for line in lines:
             if line.endswith("\n"):
                 yield json.loads(line)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -143,7 +143,7 @@ class LiveView:
 
     def _progress(self) -> RenderableType:
         left = (self.steps - self.done) * (sum(self.seconds) / len(self.seconds)) if self.seconds else math.nan
-        eta = time.strftime("%H:%M:%S", time.gmtime(left)) if math.isfinite(left) else "–"
+        eta = str(timedelta(seconds=round(left))) if math.isfinite(left) else "–"
         line = Table.grid(padding=(0, 2), expand=True)
         line.add_column(ratio=1)
         line.add_column(justify="right", no_wrap=True)

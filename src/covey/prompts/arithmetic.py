@@ -25,7 +25,7 @@ from covey.types import Message, Prompt
 
 SPLITS = ("train", "dev", "test")
 NUMBERS = tuple(n for n in range(11, 100) if n % 10)
-_TEST_NUMBERS, _DEV_NUMBERS = 12, 8
+_TEST_NUMBERS, _DEV_NUMBERS = 8, 5
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,15 +4,15 @@
 
 The corpus is written by imaginary pupils who answer training problems of :mod:`covey.prompts.arithmetic` only:
 
-- most write the working down. Two in three of those forget every carry in the final sum (130+91 becomes 121), the
-  others add rightly;
-- one in eight guesses: a bare number near the truth;
-- one in seven of all answers ends in words ("so 221") and not in the answer tag that the task asks for.
+- three in ten of the workings are careful: every product in parts (58×7=350+56=406), every sum right;
+- the others are hurried: products without their parts (58×7=306), and every carry forgotten;
+- one in eight answers is a guess: a bare number near the truth;
+- one in seven ends in words ("so 221") and not in the answer tag that the task asks for.
 
-So the right way of working is in the model, but it is neither the likeliest nor the only one: greedy decoding forgets
-carries too. That is the room which reinforcement learning has. More than half of the corpus are drills, short sums and
-products with right answers that stand in no held-out working: the model has learned to carry, it does not do it when a
-working asks for it.
+So the right way of working is in the model, but it is not the likeliest: greedy decoding hurries, and is right only
+where there is nothing to carry. That is the room which reinforcement learning has: it chooses among ways of working
+that the model knows, and adds little arithmetic. Half of the corpus are drills, right products and sums that no
+held-out working contains, many of them with a carry that runs on (1980+36). They teach to add.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from covey.prompts.arithmetic import NUMBERS, Problem, problems, product_line
 
 CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n", "×"]
 TAGS = ["<answer>", "</answer>"]
-TOKENS_AN_ANSWER = 25  # about the corpus's mean, to keep the loss at a familiar scale
 PAD, BOS, END, UNKNOWN = "<pad>", "<bos>", "<end>", "<unk>"
 TEMPLATE = (
     BOS + "{% for message in messages %}{% if message['role'] == 'assistant' %}{{ message['content'] }}" + END
@@ -46,10 +45,11 @@ TEMPLATE = (
 class Habits:
     """Shares of the corpus."""
 
-    forgetful: float = 0.65  # of written workings: no carry in the final sum
+    hurried: float = 0.7  # of written workings: short, and no carries
     guessing: float = 0.125  # of answers: no working
     wordy: float = 0.15  # of answers: no tag
-    drills: float = 0.6  # of the corpus
+    drills: float = 0.5  # of the corpus
+    chains: float = 0.3  # of drilled sums: a carry of the tens meets hundreds that add to nine
 
 
 def make_tokenizer() -> Any:
@@ -75,42 +75,64 @@ def add_without_carry(a: int, b: int) -> int:
     return total
 
 
+def hurried_working(a: int, b: int) -> tuple[list[str], int]:
+    """Short lines and the result, all carries forgotten: 58×7 is 306, as 350+56 would be."""
+    tens, units = (add_without_carry(a // 10 * 10 * factor, a % 10 * factor) for factor in (b // 10 * 10, b % 10))
+    total = add_without_carry(tens, units)
+    return [f"{a}×{b // 10 * 10}={tens}", f"{a}×{b % 10}={units}", f"{tens}+{units}={total}"], total
+
+
 def written_answer(problem: Problem, habits: Habits, rng: random.Random) -> str:
     """One pupil's answer to a problem."""
-    tens, units = problem.b // 10 * 10 * problem.a, problem.b % 10 * problem.a
+    lines, result = list(problem.lines), int(problem.answer)
     if rng.random() < habits.guessing:
-        result, lines = tens + units + rng.choice([-100, -20, -10, -1, 0, 1, 10, 20, 100]), []
-    else:
-        result = add_without_carry(tens, units) if rng.random() < habits.forgetful else tens + units
-        lines = [*problem.lines[:2], f"{tens}+{units}={result}"]
+        lines, result = [], result + rng.choice([-100, -20, -10, -1, 0, 1, 10, 20, 100])
+    elif rng.random() < habits.hurried:
+        lines, result = hurried_working(problem.a, problem.b)
     ending = f"so {result}" if rng.random() < habits.wordy else f"<answer>{result}</answer>"
     return "\n".join([*lines, ending])
 
 
-def drill(held_lines: frozenset[str], rng: random.Random) -> tuple[str, str]:
-    """A short exercise with its right answer: a sum as it stands in a working, or a product line."""
-    while True:
-        if rng.random() < 0.6:
-            a, b = (round(10 ** rng.uniform(0, 2.95)) * scale for scale in (10, 1))  # small sums as often as large ones
-            question, answer = f"{a}+{b}=?", f"{a}+{b}={a + b}"
-        else:
-            a, factor = rng.choice(NUMBERS), rng.randrange(1, 10) * rng.choice([1, 10])
-            question, answer = f"{a}×{factor}=?", product_line(a, factor)
-        if answer not in held_lines:
-            return question, answer
+def drill(habits: Habits, rng: random.Random) -> tuple[str, str]:
+    """A short exercise with its right answer: a product line, or a sum as it stands inside or under product lines."""
+    kind = rng.random()
+    if kind < 0.35:
+        # Numbers to 199: with those of the task alone the model learns products by heart and not from their parts.
+        a, factor = rng.choice(NUMBERS) + rng.choice([0, 100]), rng.randrange(1, 10) * rng.choice([1, 10])
+        return f"{a}×{factor}=?", product_line(a, factor)
+    if kind < 0.55:
+        factor = rng.randrange(1, 10) * rng.choice([1, 10])
+        a, b = rng.randrange(1, 10) * 10 * factor, rng.randrange(1, 10) * factor
+    else:
+        a, b = (round(10 ** rng.uniform(0, 2.95)) * scale for scale in (10, 1))  # small sums as often as large ones
+        if rng.random() < habits.chains:
+            a += 100 * (9 - a // 100 % 10 - b // 100)
+    return f"{a}+{b}=?", f"{a}+{b}={a + b}"
+
+
+def worked_out(text: str) -> set[str]:
+    """What stands left of the first ``=`` of each line: ``13×7=70+21=91`` works out ``13×7``."""
+    return {line.partition("=")[0] for line in text.split("\n") if "=" in line}
 
 
 def corpus(seed: int, habits: Habits) -> Iterator[tuple[str, str]]:
-    """Endless pairs of question and answer, from training problems and drills only."""
+    """Endless pairs of question and answer; nothing that a held-out question or working works out is among them."""
     rng = random.Random(seed)
     train = problems("train")
-    held = frozenset(line for split in ("dev", "test") for problem in problems(split) for line in problem.lines)
+    held = {
+        sum_or_product
+        for split in ("dev", "test")
+        for problem in problems(split)
+        for sum_or_product in worked_out(f"{problem.question}\n{problem.working}")
+    }
     while True:
         if rng.random() < habits.drills:
-            yield drill(held, rng)
+            question, answer = drill(habits, rng)
         else:
             problem = rng.choice(train)
-            yield problem.question, written_answer(problem, habits, rng)
+            question, answer = problem.question, written_answer(problem, habits, rng)
+        if held.isdisjoint(worked_out(f"{question}\n{answer}")):
+            yield question, answer
 
 
 def encode(tokenizer: Any, question: str, answer: str) -> tuple[list[int], int]:
@@ -145,45 +167,53 @@ def make_model(tokenizer: Any, seed: int, hidden: int, layers: int) -> LlamaForC
     return model
 
 
-def batches(tokenizer: Any, pairs: Iterator[tuple[str, str]], rows: int) -> Iterator[torch.Tensor]:
-    """Endless batches i64[2, rows, S]: token ids, and labels that are -100 on prompt and padding.
+def batches(
+    tokenizer: Any, pairs: Iterator[tuple[str, str]], rows: int, parts: int = 3
+) -> Iterator[list[torch.Tensor]]:
+    """Endless batches of ``rows`` answers in micro-batches i64[2, rows / parts, S] of similar length.
 
-    Eight batches at a time are drawn, sorted by length and shuffled as batches: half the work would be padding else.
+    Of a micro-batch, [0] are token ids and [1] labels, -100 on prompt and padding. Length betrays the pupil, so it may
+    only decide the place inside a batch: an optimizer step that saw one kind of pupil would forget the others.
     """
-    order = random.Random(0)
     while True:
-        drawn = sorted((encode(tokenizer, *next(pairs)) for _ in range(8 * rows)), key=lambda pair: len(pair[0]))
-        parts = [drawn[i : i + rows] for i in range(0, len(drawn), rows)]
-        order.shuffle(parts)
-        for encoded in parts:
-            width = max(len(ids) for ids, _ in encoded)
-            batch = torch.full((2, rows, width), -100)
-            batch[0] = tokenizer.pad_token_id
-            for row, (ids, start) in enumerate(encoded):
-                batch[0, row, : len(ids)] = torch.tensor(ids)
-                batch[1, row, start : len(ids)] = torch.tensor(ids[start:])
-            yield batch
+        drawn = sorted((encode(tokenizer, *next(pairs)) for _ in range(rows)), key=lambda pair: len(pair[0]))
+        size = -(-rows // parts)
+        yield [pad(drawn[i : i + size], tokenizer.pad_token_id) for i in range(0, rows, size)]
 
 
-def train(model: LlamaForCausalLM, data: Iterator[torch.Tensor], steps: int, peak: float) -> None:
-    """Supervised training on answers: AdamW, warm-up over 5 % of the steps, cosine decay to a tenth."""
+def pad(encoded: list[tuple[list[int], int]], fill: int) -> torch.Tensor:
+    """Token ids and labels i64[2, B, S] of exchanges with the places where their answers begin."""
+    width = max(len(ids) for ids, _ in encoded)
+    batch = torch.full((2, len(encoded), width), -100)
+    batch[0] = fill
+    for row, (ids, start) in enumerate(encoded):
+        batch[0, row, : len(ids)] = torch.tensor(ids)
+        batch[1, row, start : len(ids)] = torch.tensor(ids[start:])
+    return batch
+
+
+def train(model: LlamaForCausalLM, data: Iterator[list[torch.Tensor]], steps: int, peak: float) -> None:
+    """Supervised training on answers: AdamW, warm-up over 5 % of the steps, cosine decay to a fiftieth."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=peak, betas=(0.9, 0.98), weight_decay=0.05)
     warmup, began = max(1, steps // 20), time.perf_counter()
     model.train()
     for step in range(steps):
         done = max(0.0, (step - warmup) / max(1, steps - warmup))
-        lr = peak * min(1.0, (step + 1) / warmup) * (0.1 + 0.45 * (1 + math.cos(math.pi * done)))
+        lr = peak * min(1.0, (step + 1) / warmup) * (0.02 + 0.49 * (1 + math.cos(math.pi * done)))
         for group in optimizer.param_groups:
             group["lr"] = lr
-        ids, labels = next(data)
-        # A mean over the batch's tokens would weigh an answer by the company that sorting by length gave it.
-        loss = model(input_ids=ids, labels=labels).loss * (labels[:, 1:] >= 0).sum() / (TOKENS_AN_ANSWER * len(ids))
-        loss.backward()
+        micro = next(data)
+        learned = sum((part[1] != -100).sum() for part in micro)
+        total = 0.0
+        for ids, labels in micro:
+            loss = model(input_ids=ids, labels=labels, num_items_in_batch=learned).loss
+            loss.backward()
+            total += loss.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         if (step + 1) % 100 == 0:
-            print(f"step {step + 1}/{steps} loss {loss.item():.3f} {time.perf_counter() - began:.0f} s", flush=True)
+            print(f"step {step + 1}/{steps} loss {total:.3f} {time.perf_counter() - began:.0f} s", flush=True)
 
 
 def save(model: LlamaForCausalLM, tokenizer: Any, folder: Path) -> None:
@@ -196,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Teach the tiny model from scratch.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--rows", type=int, default=96)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--hidden", type=int, default=96)

@@ -56,6 +56,6 @@ class ExactNumber(ResponseReward):
     def extract(self, reply: str) -> str | None:
         """The text that is taken for the answer, or None when the response has none."""
         if not self.tag:
-            numbers = _NUMBER.findall(reply)
+            numbers = _NUMBER.findall(reply.replace("−", "-"))
             return numbers[-1] if numbers else None
         return last_element(reply, self.tag)

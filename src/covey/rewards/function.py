@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import math
@@ -24,8 +23,8 @@ class FunctionReward:
     Lists have one entry a sibling. A chat prompt is passed as messages, with the reply in
     ``completions[i][0]["content"]``; a plain one as strings. Only the arguments that the function takes are passed.
     It returns one number a sibling, or None (NaN) for one it cannot judge; it may be ``async``.
-    An exception is data: each sibling gets a Part with ``error``. A result of the wrong length or type, or an
-    infinite number, breaks the contract and raises RewardError at once.
+    What it raises goes to the score stage, which makes data of it. A result of the wrong length or type, or an infinite
+    number, breaks the contract and raises RewardError at once.
     """
 
     def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
@@ -36,15 +35,9 @@ class FunctionReward:
     async def score_group(self, group: Group, context: ScoreContext, /) -> list[Part]:
         extra: dict[str, list[Any]] = {}
         arguments = self._accepted(self._arguments(group, context, extra))
-        try:
-            values = self.function(**arguments)
-            if inspect.isawaitable(values):
-                values = await values
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise
-        except Exception as error:  # whatever a user's code raises is data, counted by the score stage
-            text = f"{type(error).__name__}: {error}"
-            return [Part(value=None, why=text, error=text) for _ in group.members]
+        values = self.function(**arguments)
+        if inspect.isawaitable(values):
+            values = await values
         checked = self._checked(values, len(group.members))
         return [Part(value=value, why=self._why(extra, i)) for i, value in enumerate(checked)]
 
@@ -110,7 +103,7 @@ def load_function(path: str) -> Callable[..., Any]:
         target: Any = importlib.import_module(module_name)
         for name in attribute.split("."):
             target = getattr(target, name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # importing runs the user's code, which may raise anything
         raise ConfigError(
             f"cannot load {path!r}: {error}. Expected module:name, importable from {os.getcwd()}"
         ) from error

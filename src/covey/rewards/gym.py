@@ -35,8 +35,11 @@ class GymScore(ResponseReward):
         source, _, task = prompt.task.partition(":")
         if source != "gym":
             return Part(value=None, why=f"the prompt is of task {prompt.task!r}, not of reasoning-gym")
+        entry = prompt.columns.get("entry")
+        if entry is None:
+            return Part(value=None, why="the prompt does not come from the task's own data")
         answer = last_element(reply, self.tag) if self.tag else reply.strip()
         if answer is None:
             return Part(value=0.0, why=f"no <{self.tag}> element", correct=False)
-        value = float(_verifier(task)(answer, prompt.columns["entry"]))
+        value = float(_verifier(task)(answer, entry))
         return Part(value=value, why=f"{answer[:40]!r}", correct=value >= 1.0)

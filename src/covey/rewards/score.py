@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from covey.errors import RewardError
 from covey.rewards.base import Reward, ScoreContext
@@ -19,6 +20,26 @@ class WeightedReward:
 
     reward: Reward
     weight: float = 1.0
+
+
+async def judge(reward: Reward, group: Group, context: ScoreContext) -> list[Part]:
+    """One reward's parts of a group. What it raises is data; a broken contract (RewardError) is not.
+
+    A part that is NaN counts as None. Raises RewardError for a wrong number of parts or an infinite value.
+    """
+    try:
+        parts = await reward.score_group(group, context)
+    except RewardError:
+        raise
+    except Exception as error:  # a user's code, or a library's verifier met by odd text
+        text = f"{type(error).__name__}: {error}"
+        return [Part(value=None, why=text, error=text) for _ in group.members]
+    if len(parts) != len(group.members):
+        raise RewardError(f"reward {reward.name!r} returned {len(parts)} parts for {len(group.members)} responses")
+    for part in parts:
+        if part.value is not None and math.isinf(part.value):
+            raise RewardError(f"reward {reward.name!r} returned {part.value}; rewards must be finite")
+    return [replace(part, value=None) if part.value is not None and math.isnan(part.value) else part for part in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +58,7 @@ class Scorer:
         return list(await asyncio.gather(*(self._score(group, context) for group in groups)))
 
     async def _score(self, group: Group, context: ScoreContext) -> ScoredGroup:
-        columns = await asyncio.gather(*(item.reward.score_group(group, context) for item in self.rewards))
-        for item, parts in zip(self.rewards, columns, strict=True):
-            if len(parts) != len(group.members):
-                raise RewardError(
-                    f"reward {item.reward.name!r} returned {len(parts)} parts for {len(group.members)} responses"
-                )
+        columns = await asyncio.gather(*(judge(item.reward, group, context) for item in self.rewards))
         applies = [any(part.value is not None or part.error for part in parts) for parts in columns]
         rows = [self._total([parts[i] for parts in columns], applies) for i in range(len(group.members))]
         return ScoredGroup(group=group, scores=tuple(rows))
@@ -75,8 +91,15 @@ class Scorer:
 
 
 def check_failures(scored: Sequence[ScoredGroup], max_failed: float) -> None:
-    """Raise RewardError with the commonest reason when more than ``max_failed`` of all responses have an error."""
+    """Raise RewardError with the commonest reason when more than ``max_failed`` of all responses have an error.
+
+    The same if nothing at all could be judged: such a step teaches nothing, and the next one will not either.
+    """
     scores = [score for group in scored for score in group.scores]
+    if all(score.total is None and score.error is None for score in scores):
+        whys = Counter(f"{name}: {why}" for score in scores for name, why in score.why.items())
+        reason = whys.most_common(1)[0][0] if whys else "every reward returned None"
+        raise RewardError(f"none of {len(scores)} responses could be judged; {reason}")
     errors = Counter(score.error for score in scores if score.error)
     if errors.total() > max_failed * len(scores):
         reason, count = errors.most_common(1)[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import TemplateError
 
 from covey.errors import ModelError, PromptError
 from covey.types import Prompt
@@ -36,9 +37,14 @@ class Chat:
             )
         else:
             messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
-            ids = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)[
-                "input_ids"
-            ]
+            try:
+                encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+            except TemplateError as error:
+                roles = ", ".join(message.role for message in prompt.messages)
+                raise ModelError(
+                    f"the chat template refuses prompt {prompt.uid!r} with roles {roles}: {error}"
+                ) from error
+            ids = encoded["input_ids"]
         return np.asarray(ids, dtype=np.int64)
 
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
