@@ -66,6 +66,24 @@ def test_eval_of_an_unfinished_run_uses_its_checkpoint(here, capsys):
     assert main(["eval", "out", "eval.prompts=2"]) == 0
 
 
+def test_a_run_from_python_can_be_asked_and_measured(here, capsys):
+    import covey
+
+    rows = [{"prompt": f"{i}+1=?", "answer": i + 1} for i in range(6)]
+    (here / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    covey.train(
+        model="./model", prompts=rows, reward=lambda completions: [0.0] * len(completions), dir="out", steps=1,
+        prompts_per_step=1, group_size=2, max_new_tokens=3, quiet=True, **{"eval.prompts": 0},
+    )  # fmt: skip
+    assert main(["sample", "out", "1+1=?", "-n", "2", "--answer", "2"]) == 0
+    assert capsys.readouterr().out.count("score 0.00") == 2
+    assert main(["eval", "out", "eval.prompts=3"]) == 2
+    assert "my_module:my_reward" in capsys.readouterr().err
+    measured = ["eval", "out", "eval.prompts=3", "prompts.source=mine.jsonl", 'reward.parts=["exact_number"]', "--json"]
+    assert main(measured) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == 3
+
+
 def test_models_and_doctor(here, capsys, monkeypatch):
     monkeypatch.setenv("COVEY_CACHE", str(here / "cache"))
     assert main(["models"]) == 0

@@ -237,3 +237,47 @@ def test_unjudged_responses_are_counted_not_zeroed(model_folder, tmp_path):
     table = pandas.read_json(RunFolder(tmp_path / "run").rollout_shard(0), lines=True)
     assert math.isnan(table.reward[0])
     assert table.advantage[0] == 0.0
+
+
+def test_failing_rewards_are_said_once_and_counted(model_folder, tmp_path, capsys):
+    calls = []
+
+    def moody(completions):
+        calls.append(1)
+        if len(calls) > 1 and len(calls) % 3 == 0:
+            raise OSError("gone")
+        return [float(i) for i in range(len(completions))]
+
+    covey.train(**settings(model_folder, tmp_path / "run", reward=moody, quiet=False, holdout=0, **{"eval.prompts": 0}))
+    shown = capsys.readouterr().out
+    assert shown.count("responses could not be scored: moody: OSError: gone") == 1
+    assert any(line["reward/failed"] > 0 for line in RunFolder(tmp_path / "run").read_metrics())
+
+
+def test_an_evaluation_says_what_could_not_be_judged(model_folder, tmp_path, capsys):
+    def half(completions):
+        return [1.0 if i else None for i in range(len(completions))]
+
+    covey.train(**settings(model_folder, tmp_path / "run", reward=half, quiet=False, greedy=False))
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("evaluation"))
+    assert "pass@1 100.0 %" in line
+    assert "on 4 held-out problems (4 responses unjudged)" in line
+
+
+@pytest.mark.parametrize(("save_every", "said"), [(1, "goes on from step 1"), (0, "before the first checkpoint")])
+def test_an_interrupted_run_says_how_to_go_on(model_folder, tmp_path, monkeypatch, capsys, save_every, said):
+    import asyncio
+
+    from covey.loop.lockstep import Run
+
+    step = Run.one_step
+
+    async def breaks(self):
+        if self.step == 1:
+            raise asyncio.CancelledError
+        await step(self)
+
+    monkeypatch.setattr(Run, "one_step", breaks)
+    with pytest.raises(asyncio.CancelledError):
+        covey.train(**settings(model_folder, tmp_path / "run", quiet=False, save_every=save_every))
+    assert said in capsys.readouterr().out

@@ -38,7 +38,7 @@ def run_through(view):
     view.start("title [red]", 4)
     view.stage("sampling")
     view.step(StepRecord(step=1, metrics=METRICS), groups())
-    view.evaluation("evaluation at step 0")
+    view.note("evaluation at step 0")
 
 
 def test_plain_lines_when_the_output_is_no_terminal():

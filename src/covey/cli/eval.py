@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
             train_sampling(config),
             seed=config.run.seed,
             step=0,
+            max_failed=config.reward.max_failed,
         )
     )
     if arguments.json:

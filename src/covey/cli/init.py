@@ -44,9 +44,11 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", default="run.toml", help="where to write (default run.toml)")
-    parser.add_argument("--profile", choices=PROFILES, default="trial")
-    parser.add_argument("--model", default="tiny")
-    parser.add_argument("--prompts", default="arithmetic", metavar="SOURCE")
+    parser.add_argument("--profile", choices=PROFILES, default="trial", help="how much to spend: groups of 8, 16 or 64")
+    parser.add_argument("--model", default="tiny", help="folder, hub id, fetched name, or tiny")
+    parser.add_argument(
+        "--prompts", default="arithmetic", metavar="SOURCE", help="a data file, arithmetic, gym:TASK or hf:NAME"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite the file")
 
 

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"covey: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("covey: interrupted; covey resume RUN_DIR goes on from the newest checkpoint", file=sys.stderr)
+        print("covey: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0

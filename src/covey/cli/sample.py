@@ -31,12 +31,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     import asyncio
 
-    from covey.loop.build import build_bench
-    from covey.rewards.base import ScoreContext
+    from covey.loop.build import GIVEN, build_bench
+    from covey.rewards import ExactNumber, ScoreContext, WeightedReward
     from covey.rollout.group import rollout
     from covey.types import Message, Prompt, Sampling
 
-    bench = build_bench(config, held_out=())
+    lost = any(part.name.startswith(f"{GIVEN}:") for part in config.reward.parts)
+    stand_in = [WeightedReward(reward=ExactNumber())] if lost else None  # asking needs no reward, judging does
+    bench = build_bench(config, held_out=(), rewards=stand_in)
     prompt = find_prompt(config, arguments.question) if arguments.answer is None else None
     prompt = prompt or Prompt(
         uid="asked",

@@ -60,10 +60,8 @@ def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(
-            f"cannot load a tokenizer from {path!r}: {_first_line(error)}. "
-            "A model folder needs tokenizer.json (or its older form) beside config.json."
-        ) from error
+        where = "" if Path(folder).exists() else f"there is no folder {path!r} here, and as a hub id: "
+        raise ModelError(f"cannot load a tokenizer: {where}{_first_line(error)}") from error
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:

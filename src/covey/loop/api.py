@@ -106,9 +106,8 @@ def start(
     async def run() -> RunResult:
         workshop = build(config, prompts, rewards)
         await check_rewards(workshop)
-        recorder = Recorder.create(config)
-        summary = await Run(workshop, recorder, view or make_view()).train()
-        return RunResult(folder=recorder.folder, summary=summary)
+        run = Run(workshop, Recorder.create(config), view or make_view())
+        return RunResult(folder=run.recorder.folder, summary=await run.train())
 
     return run_async(run())
 

@@ -64,7 +64,7 @@ def build_bench(
         torch.set_num_threads(config.model.threads)
     scorer = make_scorer(config.reward, rewards)
     if held_out is None:
-        held_out = make_prompts(config)[1]
+        held_out = make_held_out(config)
     policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code)
     chat = Chat(policy.tokenizer, policy.end_tokens)
     engine = HFEngine(policy.model, policy.end_tokens, config.sampling.rows)
@@ -130,6 +130,15 @@ def make_prompts(config: RunConfig, given: Sequence[Prompt] | None = None) -> tu
     return train, Cursor(held_out, seed=0).take(min(wanted, len(held_out)))
 
 
+def make_held_out(config: RunConfig) -> list[Prompt]:
+    """The prompts to measure with, where nothing is trained: those of a run, or a whole source of one's own."""
+    section = config.prompts
+    if section.holdout:
+        return make_prompts(config)[1]
+    found = _load(config, section.eval_source or section.source, section.eval_split, None)
+    return Cursor(found, seed=0).take(min(config.eval.prompts, len(found))) if config.eval.prompts else []
+
+
 def _fitting(config: RunConfig, prompts: Sequence[Prompt], chat: Chat, engine: HFEngine) -> list[Prompt]:
     drop = config.prompts.too_long == "drop"
     return fitting_prompts(prompts, chat, engine.limit, config.sampling.max_new_tokens, drop) if prompts else []
@@ -161,7 +170,7 @@ def make_scorer(section: RewardSection, given: Sequence[WeightedReward] | None =
     if given is None and lost:
         raise ConfigError(
             f"this run's rewards were given in Python ({', '.join(lost)}): give them again with reward=..., or name "
-            "rewards that can be imported in reward.parts"
+            "what can be imported, e.g. 'reward.parts=[\"my_module:my_reward\"]'"
         )
     rewards = tuple(given) if given is not None else tuple(_reward(part) for part in section.parts)
     names = [item.reward.name for item in rewards]
@@ -228,7 +237,7 @@ def make_component(kind: str, table: Mapping[str, type], name: str, knobs: Mappi
     if cls is None and ":" in name:
         cls = load_function(name)
     if cls is None:
-        raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:Class.")
+        raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:name.")
     if not hasattr(cls, "__dataclass_fields__"):
         try:
             return cls(**knobs)

@@ -12,7 +12,7 @@ from covey.config import EvalSection
 from covey.engines.base import Engine
 from covey.metrics.estimate import Estimate, mean_over_problems, pass_at_k, wilson
 from covey.rewards.base import ScoreContext
-from covey.rewards.score import Scorer
+from covey.rewards.score import Scorer, check_failures
 from covey.rollout.chat import Chat
 from covey.rollout.group import rollout
 from covey.types import Prompt, Sampling, ScoredGroup
@@ -48,7 +48,7 @@ class Evaluation:
 
 async def evaluate(
     prompts: Sequence[Prompt], engine: Engine, chat: Chat, scorer: Scorer, section: EvalSection, sampling: Sampling,
-    *, seed: int, step: int,
+    *, seed: int, step: int, max_failed: float = 0.5,
 ) -> Evaluation:  # fmt: skip
     """Ask every prompt ``section.samples`` times, and once greedily.
 
@@ -63,6 +63,7 @@ async def evaluate(
     if section.greedy:
         cold = Sampling(temperature=0.0, max_new_tokens=limit)
         greedy = await scorer(await rollout(prompts, engine, chat, cold, 1, (seed, "greedy")), context)
+    check_failures([*scored, *greedy], max_failed)
     verdicts = [group.scores[0].correct for group in greedy if group.scores[0].correct is not None]
     lengths = [member.sampled_tokens for group in scored for member in group.group.members]
     everything = [score for group in scored for score in group.scores]

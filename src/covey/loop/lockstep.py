@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +33,7 @@ from covey.observe.view import View, percent
 from covey.rewards.base import ScoreContext
 from covey.rewards.score import check_failures
 from covey.rollout.group import rollout
-from covey.types import CreditedGroup, RunState, Sampling, StepBatch, StepRecord, UpdateResult
+from covey.types import CreditedGroup, RunState, Sampling, ScoredGroup, StepBatch, StepRecord, UpdateResult
 
 
 class Run:
@@ -43,6 +45,7 @@ class Run:
         self.view = view
         self.step = 0
         self.tokens = 0
+        self.noted: set[str] = set()
         self.earlier_seconds = 0.0
         self.started = time.perf_counter()
         self.store = CheckpointStore(recorder.folder.checkpoints, workshop.config.run.keep)
@@ -79,6 +82,14 @@ class Run:
             )
             self.recorder.summary(summary)
             return summary
+        except asyncio.CancelledError:  # Ctrl-C arrives as this
+            done = self.store.steps()
+            path = self.recorder.folder.path
+            if done:
+                self.view.note(f"stopped after step {self.step}; covey resume {path} goes on from step {done[-1]}")
+            else:
+                self.view.note(f"stopped after step {self.step}, before the first checkpoint (see run.save_every)")
+            raise
         finally:
             self.view.stop()
             await self.workshop.engine.close()
@@ -109,7 +120,16 @@ class Run:
         record = self.record(credited, batch, updates, clock)
         self.recorder.step(record, credited)
         self.view.step(record, credited)
+        self.note_failures(scored)
         self.step += 1
+
+    def note_failures(self, scored: Sequence[ScoredGroup]) -> None:
+        """Say once for every kind of failure that rewards fail; how often stands in ``reward/failed``."""
+        errors = Counter(score.error for group in scored for score in group.scores if score.error)
+        for error, count in errors.items():
+            if error not in self.noted:
+                self.noted.add(error)
+                self.view.note(f"step {self.step + 1}: {count} responses could not be scored: {error}")
 
     def record(
         self, credited: Sequence[CreditedGroup], batch: StepBatch, updates: Sequence[UpdateResult], clock: Clock
@@ -143,10 +163,11 @@ class Run:
             return None
         self.view.stage("evaluating")
         evaluation = await evaluate(
-            asked, w.engine, w.chat, w.scorer, config.eval, train_sampling(config), seed=config.run.seed, step=self.step
-        )
+            asked, w.engine, w.chat, w.scorer, config.eval, train_sampling(config),
+            seed=config.run.seed, step=self.step, max_failed=config.reward.max_failed,
+        )  # fmt: skip
         self.recorder.evaluation(evaluation)
-        self.view.evaluation(describe_evaluation(evaluation))
+        self.view.note(describe_evaluation(evaluation))
         return evaluation
 
     def summarise(self) -> dict[str, Any]:
@@ -222,5 +243,10 @@ def describe_evaluation(evaluation: Evaluation) -> str:
     """One line: ``step 0: greedy 61.0 % [...], pass@1 33.2 % [...] on 500 held-out problems``."""
     rates = {"greedy": evaluation.greedy} if evaluation.greedy else {}
     rates |= {f"pass@{k}": estimate for k, estimate in evaluation.pass_at.items()}
-    shown = ", ".join(f"{name} {percent(asdict(estimate))}" for name, estimate in rates.items())
-    return f"evaluation at step {evaluation.step}: {shown} on {evaluation.problems} held-out problems"
+    judged = max((estimate.problems for estimate in rates.values()), default=0)
+    missing = f" ({evaluation.unjudged} responses unjudged)" if evaluation.unjudged else ""
+    shown = ", ".join(
+        f"{name} {percent(asdict(estimate))}" + (f" of {estimate.problems}" if estimate.problems < judged else "")
+        for name, estimate in rates.items()
+    )
+    return f"evaluation at step {evaluation.step}: {shown or 'nothing'} on {judged} held-out problems{missing}"

@@ -27,7 +27,7 @@ class View(Protocol):
     def start(self, title: str, steps: int, done: int = 0) -> None: ...
     def stage(self, text: str) -> None: ...
     def step(self, record: StepRecord, groups: Sequence[CreditedGroup]) -> None: ...
-    def evaluation(self, line: str) -> None: ...
+    def note(self, line: str) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -35,7 +35,7 @@ def make_view(console: Console | None = None, quiet: bool = False) -> View:
     """A live view if the output is a terminal that can redraw, else plain lines; nothing at all if ``quiet``."""
     if quiet:
         return SilentView()
-    console = console or Console(soft_wrap=True)
+    console = console or Console()
     live = console.is_terminal and not console.is_dumb_terminal and "CI" not in os.environ
     return LiveView(console) if live else PlainView(console)
 
@@ -61,7 +61,7 @@ class SilentView:
     def start(self, title: str, steps: int, done: int = 0) -> None: ...
     def stage(self, text: str) -> None: ...
     def step(self, record: StepRecord, groups: Sequence[CreditedGroup]) -> None: ...
-    def evaluation(self, line: str) -> None: ...
+    def note(self, line: str) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -90,14 +90,14 @@ class PlainView:
             f" {show(m.get('seconds/step'), 2)} s"
         )
 
-    def evaluation(self, line: str) -> None:
+    def note(self, line: str) -> None:
         self._line(line)
 
     def stop(self) -> None:
         """Nothing to clear."""
 
     def _line(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class LiveView:
@@ -125,7 +125,7 @@ class LiveView:
         self.seconds.append(record.metrics["seconds/step"])
         self.group = next((group for group in groups if group.signal == "ok"), groups[0])
 
-    def evaluation(self, line: str) -> None:
+    def note(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False)
 
     def stop(self) -> None:
@@ -167,7 +167,7 @@ class LiveView:
             ("KL", show(m.get("kl/ref"), 4)),
             ("length", show(m.get("length/mean"), 1)),
             ("truncated", show(m.get("length/truncated"), 2)),
-            ("groups with signal", show(m.get("group/ok"), 2)),
+            ("signal", show(m.get("group/ok"), 2)),
             ("tokens/s", show(m.get("speed/sampled"), 0)),
         ]
         return Text("   ".join(f"{name} {value}" for name, value in shown), style="dim")

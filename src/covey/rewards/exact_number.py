@@ -43,7 +43,10 @@ class ExactNumber(ResponseReward):
     def judge(self, prompt: Prompt, reply: str) -> Part:
         gold = None if prompt.answer is None else parse_number(prompt.answer)
         if gold is None:
-            return Part(value=None, why=f"the data's answer {prompt.answer!r} is not a number")
+            known = (
+                "there is no answer to compare with" if prompt.answer is None else f"{prompt.answer!r} is not a number"
+            )
+            return Part(value=None, why=known)
         found = self.extract(reply)
         if found is None:
             return Part(value=0.0, why=f"no <{self.tag}> element" if self.tag else "no number", correct=False)
