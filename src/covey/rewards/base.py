@@ -21,7 +21,10 @@ class ScoreContext:
 class Reward(Protocol):
     """Judges all siblings of a group. ``covey.testing.reward_contract`` is the suite that every reward passes."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Unique within a run; the part's name in metrics and rollouts."""
+        ...
 
     async def score_group(self, group: Group, context: ScoreContext, /) -> list[Part]:
         """One Part a member, in the order of the members."""
