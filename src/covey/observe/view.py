@@ -180,7 +180,9 @@ def _group_table(credited: CreditedGroup, rows: int = 6) -> RenderableType:
     table.add_column("advantage", justify="right", no_wrap=True)
     table.add_column(Text(f"a group: {one_line(group.prompt.text, 80)}"), no_wrap=True, overflow="ellipsis", ratio=1)
     members = list(zip(group.members, credited.scored.scores, credited.advantages, strict=True))
-    for member, score, advantage in members[:rows]:
+    members.sort(key=lambda entry: -math.inf if entry[1].total is None else entry[1].total, reverse=True)
+    shown = members if len(members) <= rows else members[: rows // 2] + members[-(rows - rows // 2) :]  # both ends
+    for member, score, advantage in shown:
         value = float(advantage[member.sampled].mean())
         style = "green" if value > 0 else "red" if value < 0 else "dim"
         table.add_row(show(score.total, 2), Text(f"{value:+.2f}", style=style), Text(one_line(member.reply, 200)))
