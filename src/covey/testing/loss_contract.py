@@ -136,6 +136,21 @@ def test_untrained_tokens_have_no_gradient(policy_loss: TokenLoss) -> None:
         assert (gradient[:2] == 0).all()
 
 
+@pytest.mark.parametrize("garbage", [float("nan"), float("inf"), -float("inf")])
+def test_garbage_in_masked_cells_has_no_gradient_of_its_own(policy_loss: TokenLoss, garbage: float) -> None:
+    """The stream itself is the leaf here: 0 times NaN in a backward pass would be NaN, though the loss is finite."""
+    objective = Objective(policy=policy_loss, aggregation=TokenMean(), kl_coef=0.1, entropy_coef=0.1)
+    sequences = make_sequences()
+    inputs = rows_of([[s] for s in sequences], totals_of(sequences), left=False, garbage=garbage)
+    assert inputs.entropy is not None
+    logp, entropy = (stream.detach().requires_grad_() for stream in (inputs.logp, inputs.entropy))
+    loss = objective(replace(inputs, logp=logp, entropy=entropy)).loss
+    for gradient in torch.autograd.grad(loss, (logp, entropy)):
+        assert torch.isfinite(gradient).all()
+        assert (gradient[~inputs.trained] == 0).all()
+        assert (gradient[inputs.trained] != 0).any()
+
+
 def test_far_policies_stay_finite(policy_loss: TokenLoss) -> None:
     sequences = make_sequences()
     far = [replace(s, old=s.old - 300.0, ref=s.ref + 300.0) for s in sequences]
