@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,12 @@ def test_light_commands_import_no_torch(code, tmp_path):
     program = f"try:\n    {code}\nexcept SystemExit:\n    pass\n{check}"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_file_that_is_no_module_is_in_the_wheel():
+    settings = tomllib.loads((SRC.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["covey"]
+    for path in SRC.rglob("*"):
+        if path.is_file() and path.suffix not in (".py", ".pyc"):
+            inside = path.relative_to(SRC)
+            assert any(inside.match(pattern) for pattern in patterns), f"{inside} is in no pattern of package-data"
