@@ -13,6 +13,21 @@ def micro():
     return found
 
 
+def fixed_model(logits):
+    """A model that gives the same logits [V] everywhere."""
+
+    class Fixed(torch.nn.Module):
+        def forward(self, input_ids, **_):
+            return type("Out", (), {"logits": logits.expand(*input_ids.shape, -1)})
+
+    return Fixed()
+
+
+def one_token_answers():
+    (found,) = pad(GRPO()([make_scored([1, 0], lengths=[1, 1])]), 1000).micro
+    return found
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_each_row_equals_its_own_forward_pass(model, micro, temperature):
     with torch.no_grad():
@@ -37,13 +52,9 @@ def test_exact_entropy_and_its_gradient():
     # logits 2 1 0 -1: H = 0.947537, dH/dz_v = -p_v (log p_v + H)
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0], dtype=torch.float64, requires_grad=True)
 
-    class Fixed(torch.nn.Module):
-        def forward(self, input_ids, **_):
-            return type("Out", (), {"logits": logits.expand(*input_ids.shape, -1)})
-
-    (micro,) = pad(GRPO()([make_scored([1, 0], lengths=[1, 1])]), 1000).micro
+    model, micro = fixed_model(logits), one_token_answers()
     micro.tokens.clamp_(max=3)
-    _, entropy = token_logps(Fixed(), micro, 1.0, entropy_grad=True)
+    _, entropy = token_logps(model, micro, 1.0, entropy_grad=True)
     assert entropy[micro.trained].tolist() == pytest.approx([0.947536963975] * 2, abs=1e-9)
     (gradient,) = torch.autograd.grad(entropy[0].sum(), logits)
     assert gradient.tolist() == pytest.approx(
@@ -54,13 +65,9 @@ def test_exact_entropy_and_its_gradient():
 def test_tokens_that_a_model_rules_out_do_not_spoil_the_entropy():
     logits = torch.tensor([1.0, 1.0, -torch.inf], requires_grad=True)
 
-    class Fixed(torch.nn.Module):
-        def forward(self, input_ids, **_):
-            return type("Out", (), {"logits": logits.expand(*input_ids.shape, -1)})
-
-    (micro,) = pad(GRPO()([make_scored([1, 0], lengths=[1, 1])]), 1000).micro
+    model, micro = fixed_model(logits), one_token_answers()
     micro.tokens.clamp_(max=1)
-    logp, entropy = token_logps(Fixed(), micro, 1.0, entropy_grad=True)
+    logp, entropy = token_logps(model, micro, 1.0, entropy_grad=True)
     assert entropy[micro.trained].tolist() == pytest.approx([0.693147] * 2, abs=1e-6)
     (gradient,) = torch.autograd.grad(entropy.sum() + logp.sum(), logits)
     assert torch.isfinite(gradient[:2]).all()
