@@ -39,6 +39,13 @@ class Component(BaseModel):
         return dict(self.model_extra or {})
 
 
+def _named(data: Any, key: str) -> Any:
+    """Let a list of parts hold bare names in place of tables with a ``name``."""
+    if isinstance(data, dict) and isinstance(data.get(key), list):
+        return {**data, key: [{"name": part} if isinstance(part, str) else part for part in data[key]]}
+    return data
+
+
 class RunSection(Section):
     name: str = "run"
     dir: str | None = None  # default runs/<name>-<time>
@@ -74,8 +81,29 @@ class SamplingSection(Section):
     prompts_per_step: Positive = 8
     group_size: Positive = 8
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    temperature_last: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None  # at the end of the run
+    temperature_shape: Literal["constant", "linear", "cosine"] = "constant"  # the way there
+    top_p: float = 1.0
+    top_k: int = 0
     max_new_tokens: Positive = 256
     rows: Positive = 128  # responses sampled at the same time
+
+    @model_validator(mode="after")
+    def _whole_distribution(self) -> SamplingSection:
+        if self.top_p != 1.0 or self.top_k != 0:
+            raise ValueError(
+                f"top_p = {self.top_p}, top_k = {self.top_k}: training samples from the whole distribution (top_p = 1, "
+                "top_k = 0). A truncated sampler and the trainer's full softmax give the same token different "
+                "probabilities, and what is cut off changes with every update, so the ratio of an unchanged policy "
+                "would not be 1. Lower the temperature instead; covey sample takes both."
+            )
+        if (self.temperature_shape == "constant") != (self.temperature_last is None):
+            raise ValueError("temperature_last and temperature_shape (linear or cosine) belong together")
+        return self
+
+
+class GroupsSection(Component):
+    name: str = "fixed"  # fixed, refill, predictive, reactive, or module:Class
 
 
 class RewardPart(Component):
@@ -87,25 +115,52 @@ class RewardSection(Section):
     parts: list[RewardPart] = Field(default_factory=lambda: [RewardPart(name="exact_number")])
     pass_threshold: float = 1.0  # total from which a response counts as correct, where no part knows
     max_failed: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of failed scores in one step that stops the run
+    scale: Annotated[float, Field(allow_inf_nan=False)] = 1.0  # of the total, before credit
+    clip: list[float] | None = Field(default=None, min_length=2, max_length=2)  # of the scaled total
+    truncated: Literal["keep", "mask", "drop"] = "keep"  # responses that ran into the token limit
 
     @model_validator(mode="before")
     @classmethod
     def _short_parts(cls, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get("parts"), list):
-            parts = [{"name": part} if isinstance(part, str) else part for part in data["parts"]]
-            return {**data, "parts": parts}
-        return data
+        return _named(data, "parts")
 
 
 class AdvantageSection(Component):
     name: str = "grpo"
 
 
+class TokensSection(Component):
+    name: str = "all"  # all, after_reasoning, answer, or module:function
+
+
+class NamedPart(Component):
+    name: str
+
+
 class LossSection(Component):
     name: str = "clip"
-    aggregation: str = "sequence_mean"  # sequence_mean, token_mean or constant_length
-    kl_coef: NonNegative = 0.0  # weight of k3 against the reference; 0 loads no reference
-    entropy_coef: NonNegative = 0.0
+    aggregation: str = "sequence_mean"
+    correction: list[NamedPart] = Field(default_factory=lambda: [NamedPart(name="token_tis")])
+    correction_normalize: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_corrections(cls, data: Any) -> Any:
+        return _named(data, "correction")
+
+
+class KLSection(Component):
+    coef: NonNegative = 0.0  # weight of the divergence from the reference; 0 loads no reference
+    estimator: Literal["k1", "k2", "k3", "straight_through", "exact"] = "k3"
+    where: Literal["loss", "reward"] = "loss"
+    unbiased: bool = False
+    refresh: Count = 0  # steps after which the policy becomes the reference; 0: never
+    control: str = "fixed"  # fixed, ziegler or band
+
+
+class EntropySection(Component):
+    coef: NonNegative = 0.0
+    control: str = "fixed"  # fixed, linear, cosine or adaptive
 
 
 class OptimSection(Section):
@@ -119,8 +174,16 @@ class OptimSection(Section):
     eps: Annotated[float, Field(gt=0)] = 1e-8
     weight_decay: NonNegative = 0.0
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    updates_per_batch: Positive = 1
+    updates_per_batch: Positive = 1  # passes over each batch
+    minibatches: Positive = 1  # optimizer steps of one pass
     tokens_per_microbatch: Positive = 8192
+    old_logp: Literal["auto", "sampler", "recompute"] = "auto"
+    agree: NonNegative = 1e-5  # nats; up to this largest difference the sampler's log-probs serve as the old ones
+    gap_mean: NonNegative = 0.01  # nats; a larger mean difference of sampler and trainer stops the run; 0: never
+    gap_max: NonNegative = 1.0  # nats; the same for the largest difference
+    stop_kl: NonNegative = 0.0  # nats a token from the old policy; beyond it no more updates on this batch; 0: never
+    kl_limit: NonNegative = 0.0  # nats a token from the sampler; beyond it the gradient is scaled down; 0: never
+    kl_skip: NonNegative = 0.0  # the same; beyond it the update is left out; 0: never
 
 
 class EvalSection(Section):
@@ -146,20 +209,15 @@ class RunConfig(Section):
     model: ModelSection = Field(default_factory=ModelSection)
     prompts: PromptsSection = Field(default_factory=PromptsSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
+    groups: GroupsSection = Field(default_factory=GroupsSection)
     reward: RewardSection = Field(default_factory=RewardSection)
+    tokens: TokensSection = Field(default_factory=TokensSection)
     advantage: AdvantageSection = Field(default_factory=AdvantageSection)
     loss: LossSection = Field(default_factory=LossSection)
+    kl: KLSection = Field(default_factory=KLSection)
+    entropy: EntropySection = Field(default_factory=EntropySection)
     optim: OptimSection = Field(default_factory=OptimSection)
     eval: EvalSection = Field(default_factory=EvalSection)
-
-    @model_validator(mode="after")
-    def _group_has_siblings(self) -> RunConfig:
-        if self.sampling.group_size < 2:
-            raise ValueError(
-                f"sampling.group_size = {self.sampling.group_size} leaves a response without siblings to be judged "
-                "against, so every advantage is 0. Use at least 2; 8 is a usual start."
-            )
-        return self
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -233,12 +291,16 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
 def section_of(leaf: str) -> str:
     """The dotted name of a field given by its last part, for the Python API: ``group_size`` -> ``sampling.group_size``.
 
-    Raises ConfigError for an unknown name, or for one that several sections have.
+    A field that several sections have goes with its section before it: ``kl_coef`` -> ``kl.coef``. Raises ConfigError
+    for an unknown name, or for one that could be several.
     """
     if "." in leaf:
         return leaf
     homes = {f"{section}.{name}": name for section in RunConfig.model_fields for name in _fields_at([section])}
+    joined = {path.replace(".", "_", 1): path for path in homes}
     found = [path for path, name in homes.items() if name == leaf]
+    if not found and leaf in joined:
+        return joined[leaf]
     if len(found) == 1:
         return found[0]
     if found:

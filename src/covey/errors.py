@@ -26,6 +26,10 @@ class RewardError(CoveyError, RuntimeError):
     """A reward broke its contract, or failed too often to train on."""
 
 
+class MismatchError(CoveyError, RuntimeError):
+    """Sampler and trainer give different log-probs for the same tokens and weights, beyond the stated limit."""
+
+
 class RunFolderError(CoveyError, RuntimeError):
     """A run folder is missing, already in use, or cannot be read."""
 

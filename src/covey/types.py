@@ -23,7 +23,10 @@ Finish = Literal["stop", "length"]
 """Why sampling ended: an end token, or the token limit."""
 
 Signal = Literal["ok", "all_right", "all_wrong", "zero_variance", "too_few"]
-"""What a group can teach. Only ``ok`` has a non-zero advantage; the others say why there is none."""
+"""What siblings say about each other: ``ok`` if their rewards differ, else why there is no contrast.
+
+Where the baseline is the group's own, only ``ok`` has an advantage; one from elsewhere may credit the others too.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,7 @@ class Turn:
     stop: int
     reply: str  # the decoded response, without special tokens
     finish: Finish
+    ends: np.ndarray | None = None  # i64[stop - start]: characters of the reply up to and with each token, if asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,7 @@ class Trajectory:
     logp: np.ndarray  # f32[T], nats; NaN where not sampled
     version: int
     turns: tuple[Turn, ...]
+    temperature: float = 1.0  # it was drawn at; every log-prob of it is of the distribution at this temperature
 
     @property
     def reply(self) -> str:
@@ -129,6 +134,17 @@ class Group:
 
     prompt: Prompt
     members: tuple[Trajectory, ...]
+    greedy: Trajectory | None = None  # one more at temperature 0, for a baseline; it is never trained on
+    scale: float = 1.0  # of this prompt's weight in the step, fixed before its siblings were drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReward:
+    """The reward of one step of a response: the text from the step before up to character ``end`` of the reply."""
+
+    end: int
+    value: float
+    state: str | None = None  # what the step began from; equal states of siblings can be compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +158,7 @@ class Part:
     why: str = ""
     correct: bool | None = None
     error: str | None = None  # the reward itself failed; its value is None
+    steps: tuple[StepReward, ...] = ()  # of a process reward, in the order of the text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +170,17 @@ class Score:
     why: Mapping[str, str] = field(default_factory=dict)
     correct: bool | None = None
     error: str | None = None
+    steps: tuple[StepReward, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaped:
+    """What credit is computed from, where it is not simply the totals: see covey.advantages.shape."""
+
+    outcome: np.ndarray  # f64[G]; NaN leaves the response out of statistics, numerator and denominator
+    trained: tuple[np.ndarray, ...]  # G arrays, bool[T]: tokens that take part in the loss
+    penalty: tuple[np.ndarray, ...] | None = None  # G arrays, f64[T]: taken off the outcome, 0 where not sampled
+    ref_logp: tuple[np.ndarray, ...] | None = None  # G arrays, f32[T], nats: kept so that nobody computes them again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +189,14 @@ class ScoredGroup:
 
     group: Group
     scores: tuple[Score, ...]
+    greedy: Score | None = None  # of the group's greedy response
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the parts in the total; 1 where not named
+    shaped: Shaped | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditedGroup:
-    """A scored group with one advantage per token of each member: 0 where not sampled or not judged."""
+    """A scored group with one advantage per token of each member: 0 where not trained or not judged."""
 
     scored: ScoredGroup
     advantages: tuple[np.ndarray, ...]  # G arrays, f32[T]
@@ -196,7 +227,11 @@ class MicroBatch:
     trained: torch.Tensor  # bool: the token was sampled by the policy and its response was judged
     advantage: torch.Tensor  # f32
     behavior_logp: torch.Tensor  # f32: under the sampler; NaN where not sampled
+    temperature: torch.Tensor  # f32: that the token was drawn at
+    weight: torch.Tensor  # f32: of the token's response in every term of the loss
+    group_tokens: torch.Tensor  # i64: trained tokens of the token's whole group, over all micro-batches
     old_logp: torch.Tensor | None = None  # f32: under the policy before this batch's first update
+    old_entropy: torch.Tensor | None = None  # f32: of that policy
     ref_logp: torch.Tensor | None = None  # f32: under the reference policy
 
 
@@ -210,9 +245,12 @@ class StepBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossInputs:
-    """What a loss sees of one micro-batch. Only ``logp`` and ``entropy`` carry a gradient; all streams are [B, S]."""
+    """What a loss sees of one micro-batch. All streams are [B, S].
 
-    logp: torch.Tensor  # current policy; 0 where not trained
+    Only ``logp``, ``entropy`` and ``kl_exact`` carry a gradient. A stream that nothing needs is None.
+    """
+
+    logp: torch.Tensor  # current policy; anything where not trained
     entropy: torch.Tensor | None
     advantage: torch.Tensor
     trained: torch.Tensor
@@ -220,6 +258,12 @@ class LossInputs:
     old_logp: torch.Tensor
     ref_logp: torch.Tensor | None
     totals: Totals
+    behavior_logp: torch.Tensor | None = None  # None: the sampler is the old policy
+    old_entropy: torch.Tensor | None = None
+    kl_exact: torch.Tensor | None = None  # KL(policy, reference) of the token's whole distribution
+    weight: torch.Tensor | None = None  # None: 1 everywhere
+    group_tokens: torch.Tensor | None = None
+    statistics: Mapping[str, float] = field(default_factory=dict)  # over all trained tokens of the step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,3 +295,4 @@ class RunState:
     rng: Mapping[str, Any]
     seconds: float
     tokens: int
+    parts: Mapping[str, Any] = field(default_factory=dict)  # of advantages, controllers and trackers, by name

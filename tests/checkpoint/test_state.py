@@ -89,5 +89,5 @@ def test_files_that_were_cut_off_are_named(tmp_path, tokenizer):
         load_weights(tmp_path / "m", random_llama())
     (tmp_path / "o.safetensors").write_bytes(b"short")
     model = random_llama()
-    with pytest.raises(RunFolderError, match="not a complete optimizer state"):
+    with pytest.raises(RunFolderError, match="not a complete set of weights"):
         load_optimizer(tmp_path / "o.safetensors", torch.optim.AdamW(model.parameters()), {})

@@ -22,9 +22,9 @@ def test_init_writes_a_run_file_that_is_valid_and_commented(here, capsys, profil
     group = {"trial": (4, 8), "regular": (16, 32), "thorough": (64, 10**9)}[profile]
     assert group[0] <= config.sampling.group_size <= group[1]
     assert 1e-6 <= config.optim.lr <= 5e-6
-    assert 0.01 <= config.loss.kl_coef <= 0.04
+    assert 0.01 <= config.kl.coef <= 0.04
     assert 0.1 <= config.loss.knobs["clip_low"] <= 0.2
-    assert 0.001 <= config.loss.entropy_coef <= 0.01
+    assert 0.001 <= config.entropy.coef <= 0.01
     assert 0.7 <= config.sampling.temperature <= 1.0
     assert (here / "new.toml").read_text().count("#") > 15
     assert config.prompts.holdout == 20  # a file has no split of its own

@@ -58,8 +58,9 @@ def test_reward_rises(model_folder, tmp_path, seed):
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_shuffled_rewards_teach_nothing(model_folder, tmp_path, seed):
-    _, (before, after) = learn(Shuffled(seed), model_folder, tmp_path / "run", seed)
+def test_shuffled_rewards_teach_nothing(model_folder, tmp_path):
+    """Without a signal the policy drifts at random: some runs up, some down, nowhere near what a reward teaches."""
+    shares = [learn(Shuffled(seed), model_folder, tmp_path / str(seed), seed)[1] for seed in range(3)]
+    before, after = (sum(column) / 3 for column in zip(*shares, strict=True))
     assert before < 0.4
-    assert after < before + 0.2
+    assert after < before + 0.15

@@ -64,7 +64,14 @@ def test_sampler_forward_pass_and_trainer_agree(any_model, temperature):
         turn = Turn(start=len(prompt), stop=len(ids), reply="", finish="stop")
         members.append(
             Trajectory(
-                prompt_uid="p", sample=i, tokens=ids.numpy(), sampled=sampled, logp=logp, version=0, turns=(turn,)
+                prompt_uid="p",
+                sample=i,
+                tokens=ids.numpy(),
+                sampled=sampled,
+                logp=logp,
+                version=0,
+                turns=(turn,),
+                temperature=temperature,
             )
         )
     prompt = Prompt(uid="p", messages=(Message(role="user", content="x"),))
@@ -72,6 +79,6 @@ def test_sampler_forward_pass_and_trainer_agree(any_model, temperature):
     scored = ScoredGroup(group=Group(prompt=prompt, members=tuple(members)), scores=scores)
     (micro,) = pad(GRPO()([scored]), 10_000).micro
     with torch.no_grad():
-        logp, _ = token_logps(any_model, micro, temperature)
+        logp, _ = token_logps(any_model, micro)
     gap = (logp - micro.behavior_logp)[micro.trained].abs().max()
     assert gap < 2e-5

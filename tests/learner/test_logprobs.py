@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -30,8 +32,9 @@ def one_token_answers():
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_each_row_equals_its_own_forward_pass(model, micro, temperature):
+    micro = replace(micro, temperature=torch.full_like(micro.temperature, temperature))
     with torch.no_grad():
-        logp, entropy = token_logps(model, micro, temperature)
+        logp, entropy = token_logps(model, micro)
         for row in range(3):
             ids = micro.tokens[row][micro.attended[row]]
             everything = torch.log_softmax(model(ids[None]).logits[0] / temperature, -1)
@@ -44,8 +47,8 @@ def test_each_row_equals_its_own_forward_pass(model, micro, temperature):
 
 
 def test_entropy_carries_a_gradient_only_if_asked(model, micro):
-    assert not token_logps(model, micro, 1.0)[1].requires_grad
-    assert token_logps(model, micro, 1.0, entropy_grad=True)[1].requires_grad
+    assert not token_logps(model, micro)[1].requires_grad
+    assert token_logps(model, micro, entropy_grad=True)[1].requires_grad
 
 
 def test_exact_entropy_and_its_gradient():
@@ -54,7 +57,7 @@ def test_exact_entropy_and_its_gradient():
 
     model, micro = fixed_model(logits), one_token_answers()
     micro.tokens.clamp_(max=3)
-    _, entropy = token_logps(model, micro, 1.0, entropy_grad=True)
+    _, entropy = token_logps(model, micro, entropy_grad=True)
     assert entropy[micro.trained].tolist() == pytest.approx([0.947536963975] * 2, abs=1e-9)
     (gradient,) = torch.autograd.grad(entropy[0].sum(), logits)
     assert gradient.tolist() == pytest.approx(
@@ -67,7 +70,7 @@ def test_tokens_that_a_model_rules_out_do_not_spoil_the_entropy():
 
     model, micro = fixed_model(logits), one_token_answers()
     micro.tokens.clamp_(max=1)
-    logp, entropy = token_logps(model, micro, 1.0, entropy_grad=True)
+    logp, entropy = token_logps(model, micro, entropy_grad=True)
     assert entropy[micro.trained].tolist() == pytest.approx([0.693147] * 2, abs=1e-6)
     (gradient,) = torch.autograd.grad(entropy.sum() + logp.sum(), logits)
     assert torch.isfinite(gradient[:2]).all()

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from covey.losses import ConstantLength
-from covey.losses.reduce import trained_per_sequence
+from covey.losses.sequence import trained_per_sequence
 
 
 def test_sequences_are_counted_by_segment_not_by_row():

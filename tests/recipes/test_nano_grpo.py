@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,13 +94,12 @@ def test_the_gradients_agree_token_for_token():
         logp, logp.detach(), None, entropy, batch["advantage"], batch["trained"], judged
     ).backward()  # fmt: skip
     expected = [p.grad.clone() for p in model.parameters()]
-    learner = Learner(
-        model, Objective(policy=PPOClip(), aggregation=SequenceMean()), Schedule(peak=1.0, steps=1), temperature=0.7
-    )
+    learner = Learner(model, Objective(policy=PPOClip(), aggregation=SequenceMean()), Schedule(peak=1.0, steps=1))
     learner.optimizer.zero_grad()
     step = pad(GRPO()(groups), 25)
     for micro in step.micro:
-        learner._backward(learner._on_device(micro), step.totals)
+        cooler = replace(micro, temperature=torch.full_like(micro.temperature, 0.7))
+        learner._backward(learner._on_device(cooler), step.totals, {})
     for p, e in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(p.grad, e, rtol=0, atol=1e-6)
 

@@ -1,13 +1,11 @@
-"""Group mean: each reward against its group's mean, without division."""
+"""The group mean as the only baseline, without division by the spread (Dr. GRPO)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from covey.advantages.base import credit_each
+from covey.advantages.base import check_knobs, credit_each
 from covey.types import CreditedGroup, ScoredGroup
 
 
@@ -21,5 +19,8 @@ class GroupMean:
 
     tolerance: float = 1e-8
 
+    def __post_init__(self) -> None:
+        check_knobs(tolerance=self.tolerance)
+
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:
-        return credit_each(groups, lambda rewards: rewards - np.mean(rewards), self.tolerance)
+        return credit_each(groups, lambda rewards: rewards - rewards.mean(), self.tolerance)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covey.advantages.base import credit_each
+from covey.advantages.base import check_knobs, credit_each
 from covey.types import CreditedGroup, ScoredGroup
 
 
@@ -27,8 +27,7 @@ class GRPO:
     def __post_init__(self) -> None:
         if self.std_ddof not in (0, 1):
             raise ValueError(f"std_ddof is 0 (population) or 1 (sample), got {self.std_ddof}")
-        if self.eps < 0 or self.tolerance < 0:
-            raise ValueError(f"eps and tolerance must not be negative, got {self.eps} and {self.tolerance}")
+        check_knobs(eps=self.eps, tolerance=self.tolerance)
 
     def of_rewards(self, rewards: np.ndarray) -> np.ndarray:
         """Advantages f64[n] of one group's usable rewards f64[n], n >= 2."""

@@ -52,14 +52,23 @@ def save_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[
 def load_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[torch.nn.Parameter, str]) -> None:
     """The reverse of :func:`save_optimizer`."""
     by_name = {name: parameter for parameter, name in names.items()}
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise RunFolderError(f"{path} is not a complete optimizer state: {error}") from error
-    for key, tensor in tensors.items():
+    for key, tensor in load_tensors(path).items():
         field, _, name = key.partition(_SEPARATOR)
         parameter = by_name[name]
         optimizer.state[parameter][field] = tensor if field == "step" else tensor.to(parameter.device)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Named weights as they are; those that share memory are written once each."""
+    save_file({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, path)
+
+
+def load_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """The reverse of :func:`save_tensors`. Raises RunFolderError for a file that is not whole."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RunFolderError(f"{path} is not a complete set of weights: {error}") from error
 
 
 def capture_rng() -> dict[str, Any]:

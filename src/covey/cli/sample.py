@@ -31,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     import asyncio
 
-    from covey.loop.build import GIVEN, build_bench
+    from covey.loop.build import build_bench
+    from covey.loop.components import GIVEN
     from covey.rewards import ExactNumber, ScoreContext, WeightedReward
     from covey.rollout.group import rollout
     from covey.types import Message, Prompt, Sampling

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 
-from covey.learner.logprobs import token_logps
+from covey.batching.pad import bare_rows, pad_rows
+from covey.errors import MismatchError
+from covey.learner.logprobs import token_divergences, token_logps
+from covey.learner.reference import Reference, make_reference
 from covey.learner.schedule import Schedule
+from covey.learner.survey import whole_step
+from covey.losses.corrections.apply import mismatch_metrics
 from covey.losses.objective import Objective
 from covey.losses.ratio import log_ratio
-from covey.metrics.metric import Maximum, Mean, Metric, masked_mean, merge
-from covey.types import LossInputs, MicroBatch, StepBatch, Totals, UpdateResult
+from covey.metrics.metric import Metric, merge
+from covey.types import LossInputs, MicroBatch, ScoredGroup, StepBatch, Totals, UpdateResult
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+OldPolicy = Literal["current", "sampler", "recompute"]
+"""Whose log-probs are the old ones: the weights being trained (right for one update only), the sampler's, or a pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +39,40 @@ class OptimizerKnobs:
     max_grad_norm: float = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a step may not exceed; infinity allows all.
+
+    ``gap_mean`` and ``gap_max``: difference of trainer's and sampler's log-probs before the first update, nats.
+    ``kl`` scales the whole gradient by kl / KL where KL(sampler, policy) exceeds it, ``kl_skip`` drops the update;
+    KL in nats a token.
+    """
+
+    gap_mean: float = math.inf
+    gap_max: float = math.inf
+    kl: float = math.inf
+    kl_skip: float = math.inf
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                raise ValueError(f"{field.name} must be positive, got {getattr(self, field.name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Largest and mean absolute difference of two log-probs, nats, over ``tokens`` tokens."""
+
+    largest: float
+    mean: float
+    tokens: int
+
+
 class Learner:
     """One process's trainer of ``model``: annotate a batch, then step on it as often as wanted.
 
-    All passes run in evaluation mode, so dropout never makes two of them differ. A frozen copy of the first weights
-    is kept as reference only if the objective needs it.
+    All passes run in evaluation mode, so dropout never makes two of them differ. A reference exists only if the
+    objective needs it. ``objective`` may be replaced between steps by one with other coefficients.
     """
 
     def __init__(
@@ -44,71 +81,135 @@ class Learner:
         objective: Objective,
         schedule: Schedule,
         knobs: OptimizerKnobs | None = None,
-        temperature: float = 1.0,
+        limits: Limits | None = None,
     ) -> None:
         self.model = model.eval()
         self.objective = objective
         self.schedule = schedule
         self.knobs = knobs or OptimizerKnobs()
-        self.temperature = temperature
+        self.limits = limits or Limits()
         self.version = 0
         self.optimizer = _adamw(model, schedule.peak, self.knobs)
-        self.reference: PreTrainedModel | None = None
-        if "ref_logp" in objective.needs:
-            self.reference = copy.deepcopy(model).requires_grad_(False)
+        self.reference: Reference | None = make_reference(model) if "ref_logp" in objective.needs else None
 
-    def annotate(self, batch: StepBatch, repeated: bool = False) -> StepBatch:
-        """Add reference log-probs if the objective needs them, and old ones if the batch is trained on repeatedly.
-
-        A single update needs no old log-probs: the current ones, detached, are the old ones.
-        """
-        return replace(batch, micro=tuple(self._annotated(micro, repeated) for micro in batch.micro))
+    def annotate(self, batch: StepBatch, old: OldPolicy = "current") -> StepBatch:
+        """Add the streams that the objective needs and that are not there yet: reference and old log-probs."""
+        return replace(batch, micro=tuple(self._annotated(micro, old) for micro in batch.micro))
 
     @torch.no_grad()
-    def _annotated(self, micro: MicroBatch, repeated: bool) -> MicroBatch:
-        moved = self._on_device(micro)
-        old = token_logps(self.model, moved, self.temperature)[0] if repeated else None
-        ref = token_logps(self.reference, moved, self.temperature)[0] if self.reference is not None else None
-        return replace(micro, old_logp=old, ref_logp=ref)
+    def _annotated(self, micro: MicroBatch, old: OldPolicy) -> MicroBatch:
+        moved, needs = self._on_device(micro), self.objective.needs
+        if old == "recompute" or "old_entropy" in needs:
+            logp, entropy = token_logps(self.model, moved)
+            moved = replace(moved, old_entropy=entropy if "old_entropy" in needs else None)
+            moved = replace(moved, old_logp=logp if old == "recompute" else None)
+        if old == "sampler":
+            moved = replace(moved, old_logp=torch.where(moved.trained, moved.behavior_logp, 0.0))
+        if self.reference is not None and moved.ref_logp is None and "kl_exact" not in needs:
+            with self.reference.opened() as model:
+                moved = replace(moved, ref_logp=token_logps(model, moved)[0])
+        return moved
 
-    def step(self, batch: StepBatch, at: int) -> UpdateResult:
+    @torch.no_grad()
+    def probe(self, batch: StepBatch) -> Gap:
+        """Compare with the sampler's log-probs on the smallest micro-batch: do both see the same policy?"""
+        if not batch.micro:
+            return Gap(largest=0.0, mean=0.0, tokens=0)
+        micro = self._on_device(min(batch.micro, key=lambda part: part.tokens.numel()))
+        difference = (token_logps(self.model, micro)[0] - micro.behavior_logp)[micro.trained].abs()
+        return Gap(largest=float(difference.max()), mean=float(difference.mean()), tokens=difference.numel())
+
+    @torch.no_grad()
+    def reference_logps(self, groups: Sequence[ScoredGroup], tokens_per_microbatch: int) -> list[list[np.ndarray]]:
+        """Reference log-probs of every member of every group, f32[T] each, NaN where not sampled."""
+        if self.reference is None:
+            raise ValueError("there is no reference: the objective has no KL term")
+        rows, found = bare_rows(groups), {}
+        order = sorted(range(len(rows)), key=lambda i: rows[i].length, reverse=True)
+        while order:
+            count = max(1, tokens_per_microbatch // rows[order[0]].length)
+            now, order = order[:count], order[count:]
+            micro = self._on_device(pad_rows([rows[i] for i in now], rows[now[0]].length))
+            with self.reference.opened() as model:
+                logp = token_logps(model, micro)[0].float().cpu().numpy()
+            for place, i in enumerate(now):
+                sampled = rows[i].trained
+                found[i] = np.where(sampled, logp[place, : len(sampled)], np.float32(np.nan))
+        streams = iter(found[i] for i in range(len(rows)))
+        return [[next(streams) for _ in group.group.members] for group in groups]
+
+    def step(self, batch: StepBatch, at: int, first: bool = True) -> UpdateResult:
         """One optimizer step on all micro-batches, with the learning rate of run step ``at``.
 
         With nothing to learn from, or a gradient that is not finite, weights and optimizer stay as they are.
+        ``first``: no update has been made since the batch was sampled, so a difference from the sampler is a fault.
+        Raises MismatchError, with the weights untouched, where it exceeds the limits.
         """
         lr = self.schedule(at)
         if not batch.micro:
             return UpdateResult(version=self.version, grad_norm=0.0, lr=lr, skipped=True, metrics={})
         self.optimizer.zero_grad(set_to_none=True)
-        metrics = merge([self._backward(self._on_device(micro), batch.totals) for micro in batch.micro])
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.knobs.max_grad_norm))
-        if not math.isfinite(norm):
+        known = self.objective.survey(whole_step(batch.micro, batch.totals)) if self.objective.surveys else {}
+        metrics = merge([self._backward(self._on_device(micro), batch.totals, known) for micro in batch.micro])
+        if first:
+            self._check_gap(metrics)
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        divergence = metrics.get("sampler/kl_k3", 0.0)
+        if not math.isfinite(norm) or divergence > self.limits.kl_skip:
             self.optimizer.zero_grad(set_to_none=True)
             return UpdateResult(version=self.version, grad_norm=norm, lr=lr, skipped=True, metrics=metrics)
+        weight = min(1.0, self.limits.kl / divergence) if divergence > 0 else 1.0
+        self._update(lr, weight * min(1.0, self.knobs.max_grad_norm / (weight * norm + 1e-6)))
+        metrics["update/weight"] = weight
+        return UpdateResult(version=self.version, grad_norm=norm, lr=lr, skipped=False, metrics=metrics)
+
+    def _update(self, lr: float, scale: float) -> None:
+        for parameter in self.model.parameters():
+            if parameter.grad is not None and scale != 1.0:
+                parameter.grad.mul_(scale)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.version += 1
-        return UpdateResult(version=self.version, grad_norm=norm, lr=lr, skipped=False, metrics=metrics)
 
-    def _backward(self, micro: MicroBatch, totals: Totals) -> dict[str, Metric]:
-        entropy_grad = "entropy" in self.objective.needs
-        logp, entropy = token_logps(self.model, micro, self.temperature, entropy_grad)
-        output = self.objective(
-            LossInputs(
-                logp=logp,
-                entropy=entropy,
-                advantage=micro.advantage.to(logp.dtype),
-                trained=micro.trained,
-                segment=micro.segment,
-                old_logp=logp.detach() if micro.old_logp is None else micro.old_logp,
-                ref_logp=micro.ref_logp,
-                totals=totals,
-            )
-        )
+    def _check_gap(self, metrics: Mapping[str, float]) -> None:
+        mean, largest = metrics.get("sampler/gap_mean", 0.0), metrics.get("sampler/gap_max", 0.0)
+        if exceeds(mean, self.limits.gap_mean) or exceeds(largest, self.limits.gap_max):
+            self.optimizer.zero_grad(set_to_none=True)
+            raise mismatch(Gap(largest=largest, mean=mean, tokens=0), self.limits)
+
+    def _backward(self, micro: MicroBatch, totals: Totals, known: Mapping[str, float]) -> dict[str, Metric]:
+        inputs = self._inputs(micro, totals, known)
+        output = self.objective(inputs)
         output.loss.backward()
-        return {**output.metrics, **_sampler_gap(logp.detach(), micro)}
+        now = log_ratio(inputs.logp.detach(), micro.behavior_logp, micro.trained)
+        return {**mismatch_metrics(now, inputs), **output.metrics}
+
+    def _inputs(self, micro: MicroBatch, totals: Totals, known: Mapping[str, float]) -> LossInputs:
+        entropy_grad, exact, ref = "entropy" in self.objective.needs, None, micro.ref_logp
+        if "kl_exact" in self.objective.needs and self.reference is not None:
+            with self.reference.opened() as reference:
+                logp, entropy, exact, ref = token_divergences(self.model, reference, micro, entropy_grad)
+        else:
+            logp, entropy = token_logps(self.model, micro, entropy_grad)
+        return LossInputs(
+            logp=logp,
+            entropy=entropy,
+            advantage=micro.advantage.to(logp.dtype),
+            trained=micro.trained,
+            segment=micro.segment,
+            old_logp=logp.detach() if micro.old_logp is None else micro.old_logp,
+            ref_logp=ref,
+            totals=totals,
+            behavior_logp=micro.behavior_logp,
+            old_entropy=micro.old_entropy,
+            kl_exact=exact,
+            weight=micro.weight.to(logp.dtype),
+            group_tokens=micro.group_tokens,
+            statistics=known,
+        )
 
     def _on_device(self, micro: MicroBatch) -> MicroBatch:
         device = self.model.device
@@ -120,6 +221,21 @@ class Learner:
         return ((name, p) for name, p in self.model.named_parameters() if p.requires_grad)
 
 
+def exceeds(value: float, limit: float) -> bool:
+    """Whether a limit is broken; NaN breaks every limit that there is."""
+    return math.isfinite(limit) and not value <= limit
+
+
+def mismatch(gap: Gap, limits: Limits) -> MismatchError:
+    """The error that says how far sampler and trainer are apart."""
+    return MismatchError(
+        f"sampler and trainer do not agree on the log-probs of the same tokens under the same weights: mean difference "
+        f"{gap.mean:.2g} nats (limit {limits.gap_mean:g}), largest {gap.largest:.2g} (limit {limits.gap_max:g}). Every "
+        "ratio would be wrong. Check temperature, truncation, precision and weight sync of the sampler; if the "
+        "difference is expected, raise optim.gap_mean or optim.gap_max and keep a loss.correction."
+    )
+
+
 def _adamw(model: PreTrainedModel, lr: float, knobs: OptimizerKnobs) -> torch.optim.AdamW:
     trained = [p for p in model.parameters() if p.requires_grad]
     groups = [
@@ -127,15 +243,3 @@ def _adamw(model: PreTrainedModel, lr: float, knobs: OptimizerKnobs) -> torch.op
         {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=knobs.betas, eps=knobs.eps)
-
-
-def _sampler_gap(logp: torch.Tensor, micro: MicroBatch) -> dict[str, Metric]:
-    """How far the trainer's log-probs are from the sampler's: before the first update both are the same policy."""
-    gap = log_ratio(logp, micro.behavior_logp, micro.trained)
-    if not bool(micro.trained.any()):
-        return {"sampler/gap_max": Maximum(0.0), "sampler/ratio_mean": Mean(0.0, 0.0)}
-    return {
-        "sampler/gap_max": Maximum(float(gap.abs().max())),
-        "sampler/gap_mean": masked_mean(gap.abs(), micro.trained),
-        "sampler/ratio_mean": masked_mean(gap.exp(), micro.trained),
-    }

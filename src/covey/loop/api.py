@@ -11,9 +11,10 @@ from typing import Any
 
 from covey.config import PromptsSection, RunConfig, load_config, make_config, section_of
 from covey.errors import ConfigError, RunFolderError
-from covey.loop.build import GIVEN, build, make_component
+from covey.loop.build import build
+from covey.loop.components import GIVEN, make_component
 from covey.loop.lockstep import Run
-from covey.loop.preflight import check_rewards
+from covey.loop.preflight import check_agreement, check_rewards
 from covey.loop.record import Recorder
 from covey.observe.run_folder import RunFolder, open_run
 from covey.observe.view import View, make_view
@@ -106,6 +107,7 @@ def start(
     async def run() -> RunResult:
         workshop = build(config, prompts, rewards)
         await check_rewards(workshop)
+        await check_agreement(workshop)
         run = Run(workshop, Recorder.create(config), view or make_view())
         return RunResult(folder=run.recorder.folder, summary=await run.train())
 

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 
-from covey.advantages import ADVANTAGES, Advantage
-from covey.config import RewardSection, RunConfig
+from covey.advantages import Advantage
+from covey.advantages.base import needs_of
+from covey.advantages.shape import Shaping
+from covey.config import RunConfig
+from covey.controllers import PassRates
 from covey.engines.hf import HFEngine
-from covey.errors import ConfigError, PromptError, did_you_mean
-from covey.learner.learner import Learner, OptimizerKnobs
+from covey.errors import PromptError
+from covey.learner.learner import Learner
 from covey.learner.model import Policy, load_policy
-from covey.learner.schedule import Schedule
-from covey.losses import AGGREGATIONS, LOSSES
-from covey.losses.objective import Objective
+from covey.loop.components import (
+    GIVEN,
+    make_advantage,
+    make_controls,
+    make_learner,
+    make_objective,
+    make_scorer,
+    make_shaping,
+    make_strategy,
+)
+from covey.loop.controls import Controls
+from covey.loop.strategies import Strategy
 from covey.prompts.cursor import Cursor
 from covey.prompts.source import load_prompts
-from covey.rewards import REWARDS, FunctionReward, Reward, Scorer, WeightedReward
-from covey.rewards.function import load_function
+from covey.rewards import Scorer, WeightedReward
 from covey.rollout.chat import Chat, fitting_prompts
+from covey.rollout.group import RolloutPlan
 from covey.types import Prompt
-
-GIVEN = "given"
-"""In place of a source or before a reward's name: it was handed over in Python and no file can say what it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +54,13 @@ class Workshop(Bench):
     """All that a run works with: a bench, and what trains on it."""
 
     cursor: Cursor
+    strategy: Strategy
+    shaping: Shaping
     advantage: Advantage
     learner: Learner
+    controls: Controls
+    rates: PassRates
+    plan: RolloutPlan
 
 
 def build_bench(
@@ -85,15 +97,21 @@ def build(
 
     Raises ConfigError, PromptError or ModelError; nothing has been written then.
     """
-    advantage = make_component("advantage", ADVANTAGES, config.advantage.name, config.advantage.knobs)
-    objective = make_objective(config)
+    advantage, strategy, shaping = make_advantage(config), make_strategy(config), make_shaping(config)
+    objective, controls = make_objective(config), make_controls(config)
+    asked = needs_of(advantage) | needs_of(shaping.tokens)
     train, held_out = make_prompts(config, prompts)
     bench = build_bench(config, held_out, rewards)
     return Workshop(
         **{field.name: getattr(bench, field.name) for field in dataclasses.fields(bench)},
         cursor=Cursor(_fitting(config, train, bench.chat, bench.engine), config.run.seed),
+        strategy=strategy,
+        shaping=shaping,
         advantage=advantage,
         learner=make_learner(config, bench.policy, objective),
+        controls=controls,
+        rates=PassRates(),
+        plan=RolloutPlan(greedy="greedy" in asked, text_ends=bool(asked & {"steps", "text_ends"})),
     )
 
 
@@ -162,94 +180,3 @@ def _load(config: RunConfig, source: str, split: str, limit: int | None) -> list
         limit=limit,
         options=section.options if source == section.source else {},
     )
-
-
-def make_scorer(section: RewardSection, given: Sequence[WeightedReward] | None = None) -> Scorer:
-    """The rewards of a run file, or those given in Python. Raises ConfigError for none or for two of one name."""
-    lost = [part.name for part in section.parts if part.name.startswith(f"{GIVEN}:")]
-    if given is None and lost:
-        raise ConfigError(
-            f"this run's rewards were given in Python ({', '.join(lost)}): give them again with reward=..., or name "
-            "what can be imported, e.g. 'reward.parts=[\"my_module:my_reward\"]'"
-        )
-    rewards = tuple(given) if given is not None else tuple(_reward(part) for part in section.parts)
-    names = [item.reward.name for item in rewards]
-    if not names or len(set(names)) < len(names):
-        raise ConfigError(f"reward.parts needs at least one reward and no name twice, got {names}")
-    return Scorer(rewards=rewards, pass_threshold=section.pass_threshold)
-
-
-def _reward(part: Any) -> WeightedReward:
-    if part.name in REWARDS or ":" not in part.name:
-        return WeightedReward(reward=make_component("reward", REWARDS, part.name, part.knobs), weight=part.weight)
-    target = load_function(part.name)
-    if isinstance(target, type):
-        reward: Reward = make_component("reward", {part.name: target}, part.name, part.knobs)
-        return WeightedReward(reward=reward, weight=part.weight)
-    if part.knobs:
-        raise ConfigError(f"reward {part.name!r} is a function and takes no settings, got {sorted(part.knobs)}")
-    return WeightedReward(reward=FunctionReward(target), weight=part.weight)
-
-
-def make_objective(config: RunConfig) -> Objective:
-    """Policy loss, aggregation and regularisers. ``constant_length`` divides by the response limit unless told."""
-    section, knobs = config.loss, config.loss.knobs
-    constant = {"length": knobs.pop("length", config.sampling.max_new_tokens)}
-    takes_length = section.aggregation == "constant_length"
-    if "length" in section.knobs and not takes_length:
-        raise ConfigError(f'loss.length belongs to aggregation = "constant_length", not to {section.aggregation!r}')
-    return Objective(
-        policy=make_component("loss", LOSSES, section.name, knobs),
-        aggregation=make_component(
-            "loss.aggregation", AGGREGATIONS, section.aggregation, constant if takes_length else {}
-        ),
-        kl_coef=section.kl_coef,
-        entropy_coef=section.entropy_coef,
-    )
-
-
-def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Learner:
-    """The trainer with its schedule over the whole run."""
-    optim = config.optim
-    return Learner(
-        policy.model,
-        objective,
-        Schedule(
-            peak=optim.lr,
-            steps=config.run.steps,
-            warmup=optim.warmup,
-            decay=optim.decay,
-            final_fraction=optim.final_fraction,
-        ),
-        OptimizerKnobs(
-            betas=(optim.betas[0], optim.betas[1]),
-            eps=optim.eps,
-            weight_decay=optim.weight_decay,
-            max_grad_norm=optim.max_grad_norm,
-        ),
-        temperature=config.sampling.temperature,
-    )
-
-
-def make_component(kind: str, table: Mapping[str, type], name: str, knobs: Mapping[str, Any]) -> Any:
-    """Build a table's class, or a user's ``module:Class``, from its knobs. Raises ConfigError naming the field."""
-    cls: Any = table.get(name)
-    if cls is None and ":" in name:
-        cls = load_function(name)
-    if cls is None:
-        raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:name.")
-    if not hasattr(cls, "__dataclass_fields__"):
-        try:
-            return cls(**knobs)
-        except TypeError as error:
-            raise ConfigError(f"{kind} {name!r} does not take the settings {sorted(knobs)}: {error}") from error
-    allowed = [field.name for field in dataclasses.fields(cls) if field.init]
-    for knob in knobs:
-        if knob not in allowed:
-            raise ConfigError(f"unknown key {kind}.{knob} for {name!r}.{did_you_mean(knob, allowed)}")
-    try:
-        return TypeAdapter[Any](cls).validate_python(dict(knobs))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in (kind, *first["loc"]))
-        raise ConfigError(f"{place} = {first['input']!r}: {first['msg']}") from None

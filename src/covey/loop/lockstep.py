@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from covey.batching.pad import pad
+from covey.advantages.base import Remembering, uncredited
 from covey.checkpoint.state import (
     capture_rng,
     load_optimizer,
     load_state,
+    load_tensors,
     load_weights,
     restore_rng,
     save_model,
     save_optimizer,
     save_state,
+    save_tensors,
 )
 from covey.checkpoint.store import CheckpointStore
 from covey.config import RunConfig
 from covey.errors import RunFolderError
 from covey.loop.build import Workshop
+from covey.loop.components import make_update_plan
 from covey.loop.evaluate import Evaluation, evaluate
 from covey.loop.record import Recorder
+from covey.loop.strategies.base import Collected, Desk, verdicts
+from covey.loop.update import Trained, train_on
 from covey.metrics.memory import peak_memory
+from covey.metrics.sampling import sampling_metrics, version_lag
 from covey.metrics.step import group_metrics
 from covey.observe.view import View, percent
 from covey.rewards.base import ScoreContext
 from covey.rewards.score import check_failures
-from covey.rollout.group import rollout
-from covey.types import CreditedGroup, RunState, Sampling, ScoredGroup, StepBatch, StepRecord, UpdateResult
+from covey.types import CreditedGroup, RunState, Sampling, ScoredGroup, StepRecord
 
 
 class Run:
@@ -97,31 +103,70 @@ class Run:
     async def one_step(self) -> None:
         """Prompts to metrics, once through."""
         w, config = self.workshop, self.config
-        clock = Clock()
-        self.view.stage("sampling")
-        prompts = w.cursor.take(config.sampling.prompts_per_step)
-        groups = await rollout(
-            prompts, w.engine, w.chat, train_sampling(config), config.sampling.group_size, (config.run.seed, self.step)
-        )
-        clock.lap("sample")
-        self.view.stage("scoring")
-        scored = await w.scorer(groups, ScoreContext(step=self.step, steps=config.run.steps))
-        check_failures(scored, config.reward.max_failed)
-        credited = w.advantage(scored)
+        w.learner.objective = w.controls.objective(w.learner.objective, self.step)
+        desk = self.desk()
+        collected = await w.strategy(desk)
+        check_failures(collected.everything, config.reward.max_failed)
+        clock = Clock(desk.seconds)
+        shaped = w.shaping(collected.groups, **self.penalty(collected.groups))
+        credited = w.advantage(shaped)
         clock.lap("score")
         self.view.stage("training")
-        repeated = config.optim.updates_per_batch > 1
-        batch = w.learner.annotate(
-            pad(credited, config.optim.tokens_per_microbatch, keep_silent=bool(w.learner.objective.needs)), repeated
-        )
-        updates = [w.learner.step(batch, self.step) for _ in range(config.optim.updates_per_batch)]
+        plan = make_update_plan(config, collected.equal_prompts)
+        trained = train_on(w.learner, credited, plan, self.step, (config.run.seed, self.step))
         await w.engine.load_weights(w.policy.model, w.learner.version)
         clock.lap("train")
-        record = self.record(credited, batch, updates, clock)
+        record = self.record(collected, credited, trained, clock, desk.sampling.temperature)
         self.recorder.step(record, credited)
         self.view.step(record, credited)
-        self.note_failures(scored)
+        self.note_failures(collected.everything)
+        self.learn(collected, shaped, record)
         self.step += 1
+
+    def desk(self) -> Desk:
+        """What this step's strategy works with."""
+        w, config = self.workshop, self.config
+        return Desk(
+            cursor=w.cursor,
+            engine=w.engine,
+            chat=w.chat,
+            scorer=w.scorer,
+            sampling=w.controls.sampling(train_sampling(config), self.step),
+            prompts_per_step=config.sampling.prompts_per_step,
+            group_size=config.sampling.group_size,
+            seed=(config.run.seed, self.step),
+            context=ScoreContext(step=self.step, steps=config.run.steps),
+            rates=w.rates,
+            plan=w.plan,
+            stage=self.view.stage,
+        )
+
+    def penalty(self, groups: Sequence[ScoredGroup]) -> dict[str, Any]:
+        """The KL penalty of every sampled token, where KL is part of the reward."""
+        learner = self.workshop.learner
+        objective = learner.objective
+        if objective.kl.where != "reward" or objective.kl_coef == 0:
+            return {}
+        return {
+            "ref_logps": learner.reference_logps(groups, self.config.optim.tokens_per_microbatch),
+            "kl_coef": objective.kl_coef,
+            "divergence": objective.kl.of_array,
+        }
+
+    def learn(self, collected: Collected, shaped: Sequence[ScoredGroup], record: StepRecord) -> None:
+        """Let all that remembers earlier steps take in this one, now that it is over."""
+        w = self.workshop
+        for group in collected.everything:
+            right, wrong = verdicts(group)
+            if right + wrong:
+                w.rates.observe(group.group.prompt.uid, right, wrong)
+        if isinstance(w.advantage, Remembering):
+            drift = record.metrics.get("kl/old", 0.0)
+            w.advantage.observe(shaped, 0.0 if math.isnan(drift) else drift)
+        w.controls.observe(record.metrics, self.step)
+        every = self.config.kl.refresh
+        if every and w.learner.reference is not None and (self.step + 1) % every == 0:
+            w.learner.reference.refresh()
 
     def note_failures(self, scored: Sequence[ScoredGroup]) -> None:
         """Say once for every kind of failure that rewards fail; how often stands in ``reward/failed``."""
@@ -132,24 +177,38 @@ class Run:
                 self.view.note(f"step {self.step + 1}: {count} responses could not be scored: {error}")
 
     def record(
-        self, credited: Sequence[CreditedGroup], batch: StepBatch, updates: Sequence[UpdateResult], clock: Clock
+        self,
+        collected: Collected,
+        credited: Sequence[CreditedGroup],
+        trained: Trained,
+        clock: Clock,
+        temperature: float,
     ) -> StepRecord:
         """One line of metrics. Numbers of the loss come from the last update, the sampler's gap from the first."""
-        metrics = group_metrics(credited)
+        w, updates = self.workshop, trained.updates
+        metrics = group_metrics(credited, [uncredited(group) for group in collected.rejected])
         self.tokens += int(metrics["tokens/sampled"])
         for update in reversed(updates):
             metrics |= {k: v for k, v in update.metrics.items() if k.startswith("sampler/") or update is updates[-1]}
-        metrics |= self.workshop.scorer.drain_logged()
+        metrics |= w.scorer.drain_logged()
+        metrics |= sampling_metrics(collected.everything, len(collected.groups), collected.rounds, temperature)
         metrics |= {
             "grad_norm": updates[-1].grad_norm,
             "lr": updates[-1].lr,
+            "update/count": float(len(updates)),
             "update/skipped": float(sum(update.skipped for update in updates)),
-            "tokens/trained": float(sum(int(micro.trained.sum()) for micro in batch.micro)),
+            "update/left_out": float(trained.left_out),
+            "update/recomputed": float(trained.old == "recompute"),
+            "kl/coef": w.learner.objective.kl_coef,
+            "entropy/coef": w.learner.objective.entropy_coef,
+            "tokens/trained": float(trained.tokens),
+            "sequences/trained": float(trained.sequences),
             "tokens/total": float(self.tokens),
             "speed/sampled": metrics["tokens/sampled"] / clock.laps["sample"],
             "memory/peak": peak_memory(),
-            "epoch": float(self.workshop.cursor.epoch),
+            "epoch": float(w.cursor.epoch),
             "seconds/step": sum(clock.laps.values()),
+            **version_lag(credited, trained.version),
             **{f"seconds/{name}": value for name, value in clock.laps.items()},
         }
         return StepRecord(step=self.step, metrics=metrics)
@@ -195,14 +254,23 @@ class Run:
             rng=capture_rng(),
             seconds=self.seconds,
             tokens=self.tokens,
+            parts={"controls": w.controls.state(), "rates": w.rates.state(), **self.remembered()},
         )
+        reference = w.learner.reference.state_dict() if w.learner.reference is not None else None
 
         def fill(folder: Path) -> None:
             save_model(folder / "model", w.policy.model, w.policy.tokenizer)
             save_optimizer(folder / "optimizer.safetensors", w.learner.optimizer, names)
+            if reference is not None:
+                save_tensors(folder / "reference.safetensors", reference)
             save_state(folder / "state.json", state)
 
         return self.store.save(self.step, fill)
+
+    def remembered(self) -> dict[str, Any]:
+        """What the advantage knows from earlier steps, if it is of that kind."""
+        advantage = self.workshop.advantage
+        return {"advantage": advantage.state()} if isinstance(advantage, Remembering) else {}
 
     def restore(self) -> None:
         """Continue from the newest checkpoint. Raises RunFolderError if there is none."""
@@ -215,22 +283,28 @@ class Run:
         load_optimizer(
             folder / "optimizer.safetensors", w.learner.optimizer, {p: name for name, p in w.learner.parameters()}
         )
+        if (folder / "reference.safetensors").is_file() and w.learner.reference is not None:
+            w.learner.reference.load_state_dict(load_tensors(folder / "reference.safetensors"))
         restore_rng(state.rng)
+        w.controls.load_state(state.parts["controls"])
+        w.rates.load_state(state.parts["rates"])
+        if isinstance(w.advantage, Remembering):
+            w.advantage.load_state(state.parts["advantage"])
         w.cursor.load_state(state.cursor)
         w.learner.version = w.engine.version = state.version
         self.step, self.tokens, self.earlier_seconds = state.step, state.tokens, state.seconds
 
 
 class Clock:
-    """Wall seconds between laps, by name."""
+    """Wall seconds by name: what was measured before, and the time between laps added to it."""
 
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
+    def __init__(self, before: Mapping[str, float]) -> None:
+        self.laps: dict[str, float] = dict(before)
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self.laps[name] = now - self._last
+        self.laps[name] = self.laps.get(name, 0.0) + now - self._last
         self._last = now
 
 

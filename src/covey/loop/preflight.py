@@ -1,15 +1,21 @@
-"""Tries every reward before the run begins, so that a broken one is found in a second and leaves nothing behind."""
+"""Tries rewards and sampler before the run begins: what is broken is found in a second and leaves nothing behind."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from covey.batching.pad import bare_rows, pad_rows
 from covey.errors import RewardError
+from covey.learner.learner import exceeds, mismatch
 from covey.loop.build import Workshop
+from covey.loop.lockstep import train_sampling
 from covey.rewards.base import ScoreContext
 from covey.rewards.score import judge
 from covey.rollout.chat import Chat
-from covey.types import Group, Prompt, Trajectory, Turn
+from covey.rollout.group import rollout
+from covey.types import Group, Prompt, ScoredGroup, StepBatch, Totals, Trajectory, Turn
 
 
 async def check_rewards(workshop: Workshop) -> None:
@@ -33,6 +39,24 @@ async def check_rewards(workshop: Workshop) -> None:
                 f"reward {item.reward.name!r} raised {failed} when it was tried on prompt {prompt.uid!r}. "
                 "A reward returns None for what it cannot judge."
             )
+
+
+async def check_agreement(workshop: Workshop, prompts: int = 4, tokens: int = 16) -> None:
+    """Sample a few short responses as training will, and compare their log-probs with the trainer's.
+
+    Raises MismatchError where they differ by more than ``optim.gap_mean`` or ``optim.gap_max``.
+    """
+    w = workshop
+    usual = w.controls.sampling(train_sampling(w.config), 0)
+    short = replace(usual, max_new_tokens=min(tokens, usual.max_new_tokens))
+    asked = w.cursor.prompts[:prompts]
+    groups = await rollout(asked, w.engine, w.chat, short, 1, (w.config.run.seed, "agreement"))
+    rows = bare_rows([ScoredGroup(group=group, scores=()) for group in groups])
+    micro = pad_rows(rows, max(row.length for row in rows))
+    count = sum(int(row.trained.sum()) for row in rows)
+    gap = w.learner.probe(StepBatch(micro=(micro,), totals=Totals(tokens=count, sequences=len(rows), groups=len(rows))))
+    if exceeds(gap.mean, w.learner.limits.gap_mean) or exceeds(gap.largest, w.learner.limits.gap_max):
+        raise mismatch(gap, w.learner.limits)
 
 
 def made_up(prompt: Prompt, sample: int, text: str, chat: Chat) -> Trajectory:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from covey.metrics.metric import Metric
-from covey.types import LossInputs, Totals
+from covey.types import LossInputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +29,29 @@ class LossOutput:
 
 
 class TokenLoss(Protocol):
-    """A policy loss: pure, no state, no division."""
+    """A policy loss: pure, no state, no division.
+
+    A class may have ``needs``, a frozenset of "old_logp" (a pass before the first update, whatever else would do) or
+    "old_entropy" (exact entropy of the policy before the first update); ``off_policy = True`` if it corrects for the
+    sampler itself, so that no correction may be added.
+    """
 
     def __call__(self, inputs: LossInputs, /) -> TokenTerm: ...
+
+
+@runtime_checkable
+class Surveying(Protocol):
+    """A loss that compares a token with all others of the step: what it compares with is fixed before the first pass.
+
+    Otherwise its choice would depend on how the step is split, and the sum law would not hold.
+    """
+
+    def survey(self, step: LossInputs, /) -> dict[str, float]:
+        """Statistics of the step. ``step`` has all its trained tokens in one row, detached, under the old policy."""
+        ...
 
 
 class Aggregation(Protocol):
     """Turns values per token [B, S] into this micro-batch's share of the step's loss (a scalar)."""
 
-    def __call__(
-        self, values: torch.Tensor, trained: torch.Tensor, segment: torch.Tensor, totals: Totals, /
-    ) -> torch.Tensor: ...
+    def __call__(self, values: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor: ...

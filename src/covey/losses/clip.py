@@ -7,9 +7,25 @@ from dataclasses import dataclass
 import torch
 
 from covey.losses.base import TokenTerm
-from covey.losses.ratio import log_ratio
-from covey.metrics.metric import Maximum, masked_mean
+from covey.losses.ratio import clip_metrics, kept, old_log_ratio
+from covey.metrics.metric import Metric
 from covey.types import LossInputs
+
+
+def check_bounds(clip_low: float, clip_high: float) -> None:
+    """Raise ValueError for bounds that are no interval around a ratio of 1."""
+    if not 0 < clip_low < 1 or not 0 < clip_high < float("inf"):
+        raise ValueError(f"0 < clip_low < 1 and clip_high > 0 expected, got {clip_low} and {clip_high}")
+
+
+def clipped(
+    rho: torch.Tensor, inputs: LossInputs, clip_low: float, clip_high: float
+) -> tuple[torch.Tensor, dict[str, Metric]]:
+    """-min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A), [B, S], and the shares of clipped tokens."""
+    advantage = kept(inputs, inputs.advantage)
+    values = -torch.minimum(rho * advantage, rho.clamp(1 - clip_low, 1 + clip_high) * advantage)
+    low, high = (rho < 1 - clip_low) & (advantage < 0), (rho > 1 + clip_high) & (advantage > 0)
+    return values, clip_metrics(low, high, inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,21 +40,8 @@ class PPOClip:
     clip_high: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0 < self.clip_low < 1 or self.clip_high <= 0:
-            raise ValueError(f"0 < clip_low < 1 and clip_high > 0 expected, got {self.clip_low} and {self.clip_high}")
+        check_bounds(self.clip_low, self.clip_high)
 
     def __call__(self, inputs: LossInputs, /) -> TokenTerm:
-        trained = inputs.trained
-        advantage = torch.where(trained, inputs.advantage, 0.0)
-        log_rho = log_ratio(inputs.logp, inputs.old_logp, trained)
-        rho = log_rho.exp()
-        values = -torch.minimum(rho * advantage, rho.clamp(1 - self.clip_low, 1 + self.clip_high) * advantage)
-        with torch.no_grad():
-            metrics = {
-                "clip/low": masked_mean((rho < 1 - self.clip_low) & (advantage < 0), trained),
-                "clip/high": masked_mean((rho > 1 + self.clip_high) & (advantage > 0), trained),
-                "ratio/mean": masked_mean(rho, trained),
-                "ratio/max": Maximum(rho[trained].max().item() if bool(trained.any()) else 0.0),
-                "kl/old": masked_mean(torch.expm1(log_rho) - log_rho, trained),
-            }
+        values, metrics = clipped(old_log_ratio(inputs).exp(), inputs, self.clip_low, self.clip_high)
         return TokenTerm(values=values, metrics=metrics)

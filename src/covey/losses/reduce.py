@@ -10,19 +10,12 @@ from dataclasses import dataclass
 
 import torch
 
-from covey.types import Totals
+from covey.losses.sequence import trained_per_sequence
+from covey.types import LossInputs
 
 
-def trained_per_sequence(trained: torch.Tensor, segment: torch.Tensor) -> torch.Tensor:
-    """Number of trained tokens of the sequence that each token belongs to, i64[B, S]; 0 on padding.
-
-    Sequences are found by ``segment``, not by row, so that packed rows count right. A sequence is never split over
-    micro-batches.
-    """
-    ids = torch.where(segment < 0, segment.max().clamp(min=-1) + 1, segment)
-    counts = torch.zeros(int(ids.max()) + 1, dtype=torch.int64, device=segment.device)
-    counts.scatter_add_(0, ids.reshape(-1), trained.reshape(-1).long())
-    return torch.where(segment < 0, 0, counts[ids])
+def _kept(values: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
+    return torch.where(inputs.trained, values, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +25,39 @@ class SequenceMean:
     Every response weighs the same, so a token of a short response weighs more than one of a long response.
     """
 
-    def __call__(
-        self, values: torch.Tensor, trained: torch.Tensor, segment: torch.Tensor, totals: Totals, /
-    ) -> torch.Tensor:
-        lengths = trained_per_sequence(trained, segment).clamp(min=1)
-        return (torch.where(trained, values, 0.0) / lengths).sum() / totals.sequences
+    def __call__(self, values: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor:
+        lengths = trained_per_sequence(inputs.trained, inputs.segment).clamp(min=1)
+        return (_kept(values, inputs) / lengths).sum() / inputs.totals.sequences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceSum:
+    """(1/B) sum_i sum_t l_it: with the ``reinforce`` loss, the textbook policy gradient. Long responses weigh more."""
+
+    def __call__(self, values: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor:
+        return _kept(values, inputs).sum() / inputs.totals.sequences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenMean:
     """(1/N) sum_it l_it over all trained tokens of the step (DAPO as it is implemented, arXiv 2503.14476)."""
 
-    def __call__(
-        self, values: torch.Tensor, trained: torch.Tensor, segment: torch.Tensor, totals: Totals, /
-    ) -> torch.Tensor:
-        return torch.where(trained, values, 0.0).sum() / totals.tokens
+    def __call__(self, values: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor:
+        return _kept(values, inputs).sum() / inputs.totals.tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMean:
+    """(1/P) sum over prompts of the token mean inside the prompt's group (DAPO as its paper writes it; 2510.13786).
+
+    Every prompt weighs the same, however many or long its responses are.
+    """
+
+    def __call__(self, values: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor:
+        if inputs.group_tokens is None:
+            raise ValueError("prompt_mean needs the stream group_tokens, which batching.pad makes")
+        tokens = torch.where(inputs.trained, inputs.group_tokens, 1)
+        return (_kept(values, inputs) / tokens).sum() / inputs.totals.groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +70,5 @@ class ConstantLength:
         if self.length < 1:
             raise ValueError(f"length must be at least 1 token, got {self.length}")
 
-    def __call__(
-        self, values: torch.Tensor, trained: torch.Tensor, segment: torch.Tensor, totals: Totals, /
-    ) -> torch.Tensor:
-        return torch.where(trained, values, 0.0).sum() / (totals.sequences * self.length)
+    def __call__(self, values: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor:
+        return _kept(values, inputs).sum() / (inputs.totals.sequences * self.length)

@@ -31,6 +31,34 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(samples - correct, k) / math.comb(samples, k)
 
 
+def mixed_chance(rate: float, size: int) -> float:
+    """Chance that a group of ``size`` has right and wrong answers at pass rate ``rate``: 1 - p^G - (1 - p)^G."""
+    return 1.0 - rate**size - (1.0 - rate) ** size
+
+
+def smallest_mixed(rate: float, chance: float = 0.95, largest: int = 4096) -> int:
+    """Smallest group size that is mixed with at least this ``chance``; ``largest`` if none below it is."""
+    return next((size for size in range(2, largest) if mixed_chance(rate, size) >= chance), largest)
+
+
+def mixed_pass_rate(rate: float, size: int) -> float:
+    """Expected pass rate inside groups of ``size`` that are mixed: (p - p^G) / (1 - p^G - (1 - p)^G).
+
+    Pulled towards 1/2. The credit of a response is biased by it, the summed gradient of a filtered step is not.
+    """
+    return (rate - rate**size) / mixed_chance(rate, size)
+
+
+def rate_at_kth_success(k: int, trials: int) -> float:
+    """Unbiased pass rate where sampling stopped at the k-th success, k >= 2: (k - 1) / (N - 1) (Haldane, 1945).
+
+    c / N of such a sample is biased upwards: at one success and p = 0.1 its mean is 0.256.
+    """
+    if not 2 <= k <= trials:
+        raise ValueError(f"2 <= k <= trials expected, got {k} and {trials}")
+    return (k - 1) / (trials - 1)
+
+
 def wilson(successes: int, trials: int, z: float = 1.959963984540054) -> Estimate:
     """A proportion with the Wilson score interval, for one yes-or-no answer a problem."""
     if trials < 1:

@@ -56,7 +56,44 @@ class Maximum:
         return self.largest
 
 
-Metric = Mean | Sum | Maximum
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """The smallest value seen; NaN is never hidden."""
+
+    smallest: float
+
+    def __add__(self, other: Minimum) -> Minimum:
+        if math.isnan(self.smallest) or math.isnan(other.smallest):
+            return Minimum(math.nan)
+        return Minimum(min(self.smallest, other.smallest))
+
+    @property
+    def value(self) -> float:
+        return self.smallest
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The effective share of weighted samples, (sum w)^2 / (n sum w^2): 1 if all weigh the same. No samples: NaN."""
+
+    total: float
+    squares: float
+    count: float
+
+    def __add__(self, other: Effective) -> Effective:
+        return Effective(self.total + other.total, self.squares + other.squares, self.count + other.count)
+
+    @classmethod
+    def of(cls, weights: torch.Tensor) -> Effective:
+        """Of weights f64[n]."""
+        return cls(float(weights.sum()), float(weights.square().sum()), float(weights.numel()))
+
+    @property
+    def value(self) -> float:
+        return self.total**2 / (self.count * self.squares) if self.count and self.squares else math.nan
+
+
+Metric = Mean | Sum | Maximum | Minimum | Effective
 
 
 def merge(parts: Iterable[Mapping[str, Metric]]) -> dict[str, float]:

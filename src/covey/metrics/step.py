@@ -9,7 +9,7 @@ from typing import get_args
 
 import numpy as np
 
-from covey.types import CreditedGroup, Score, Signal
+from covey.types import CreditedGroup, Score, ScoredGroup, Signal
 
 
 def mean(values: Sequence[float]) -> float:
@@ -17,30 +17,36 @@ def mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else math.nan
 
 
-def group_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
-    """Rewards, signals, advantages, lengths and diversity of a step's groups (at least one, with members)."""
-    scores = [score for group in groups for score in group.scored.scores]
+def group_metrics(groups: Sequence[CreditedGroup], rejected: Sequence[CreditedGroup] = ()) -> dict[str, float]:
+    """Rewards, signals, advantages, lengths and diversity of all groups that a step sampled (one at least).
+
+    ``rejected`` are those that a strategy threw away: pass rates without them would be of chosen prompts. Advantages
+    are of the trained groups alone.
+    """
+    everything = [*groups, *rejected]
+    scored = [group.scored for group in everything]
+    scores = [score for group in scored for score in group.scores]
     judged = [score for score in scores if score.total is not None]
-    signals = Counter(group.signal for group in groups)
+    signals = Counter(group.signal for group in everything)
     metrics = {
         "reward/mean": mean([score.total for score in judged if score.total is not None]),
         "reward/failed": mean([float(score.error is not None) for score in scores]),
         "reward/unjudged": 1.0 - len(judged) / len(scores),
         "pass_rate": mean([float(score.correct) for score in judged if score.correct is not None]),
-        "group/reward_std": mean([std for group in groups if not math.isnan(std := _reward_std(group))]),
-        "group/distinct": mean([_distinct(group) for group in groups]),
+        "group/reward_std": mean([std for group in scored if not math.isnan(std := _reward_std(group))]),
+        "group/distinct": mean([_distinct(group) for group in scored]),
     }
-    metrics |= {f"group/{signal}": signals[signal] / len(groups) for signal in get_args(Signal)}
-    return metrics | _part_means(scores) | _advantage_metrics(groups) | _length_metrics(groups)
+    metrics |= {f"group/{signal}": signals[signal] / len(scored) for signal in get_args(Signal)}
+    return metrics | _part_means(scores) | _advantage_metrics(groups) | _length_metrics(scored)
 
 
-def _reward_std(group: CreditedGroup) -> float:
-    totals = [score.total for score in group.scored.scores if score.total is not None]
+def _reward_std(group: ScoredGroup) -> float:
+    totals = [score.total for score in group.scores if score.total is not None]
     return float(np.std(totals, ddof=1)) if len(totals) > 1 else math.nan
 
 
-def _distinct(group: CreditedGroup) -> float:
-    replies = [member.reply for member in group.scored.group.members]
+def _distinct(group: ScoredGroup) -> float:
+    replies = [member.reply for member in group.group.members]
     return len(set(replies)) / len(replies)
 
 
@@ -62,13 +68,13 @@ def _advantage_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
     return {"advantage/mean": mean(values), "advantage/abs_mean": mean([abs(value) for value in values])}
 
 
-def _length_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
-    members = [member for group in groups for member in group.scored.group.members]
+def _length_metrics(groups: Sequence[ScoredGroup]) -> dict[str, float]:
+    members = [member for group in groups for member in group.group.members]
     lengths = [member.sampled_tokens for member in members]
     return {
         "length/mean": mean(lengths),
         "length/p95": float(np.quantile(lengths, 0.95)),
         "length/max": float(max(lengths)),
         "length/truncated": mean([float(member.finish == "length") for member in members]),
-        "tokens/sampled": float(sum(lengths)),
+        "tokens/sampled": float(sum(lengths) + sum(g.sampled_tokens for group in groups if (g := group.group.greedy))),
     }

@@ -61,7 +61,12 @@ class Scorer:
         columns = await asyncio.gather(*(judge(item.reward, group, context) for item in self.rewards))
         applies = [any(part.value is not None or part.error for part in parts) for parts in columns]
         rows = [self._total([parts[i] for parts in columns], applies) for i in range(len(group.members))]
-        return ScoredGroup(group=group, scores=tuple(rows))
+        greedy = None
+        if group.greedy is not None:  # by itself, so that rewards which compare siblings do not see one more
+            alone = await self._score(replace(group, members=(group.greedy,), greedy=None), context)
+            greedy = alone.scores[0]
+        weights = {item.reward.name: item.weight for item in self.rewards}
+        return ScoredGroup(group=group, scores=tuple(rows), greedy=greedy, weights=weights)
 
     def drain_logged(self) -> dict[str, float]:
         """Means of what reward functions passed to ``log_metric`` since the last call, by catalogue name."""
@@ -87,6 +92,7 @@ class Scorer:
             why={item.reward.name: part.why for item, part in named if part.why},
             correct=correct,
             error="; ".join(errors) or None,
+            steps=next((part.steps for part in parts if part.steps), ()),
         )
 
 

@@ -51,6 +51,27 @@ class Chat:
         """The text of a response, without its end token and other special tokens."""
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
 
+    def ends(self, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
+        """For each token the number of characters of the response up to and with it, i64[t]; never falling.
+
+        Decoding a prefix is not a prefix of decoding all (a character may take several tokens), so each token is
+        decoded beside the few before it; one that does not yet complete a character ends where its predecessor does.
+        """
+        ids = [int(token) for token in tokens]
+        found, done, start = np.zeros(len(ids), dtype=np.int64), 0, 0
+        for i in range(len(ids)):
+            before, now = self.decode(ids[start:i]), self.decode(ids[start : i + 1])
+            complete = not now.endswith("\ufffd")
+            found[i] = done + (len(now) - len(before) if complete else 0)
+            if complete:
+                done, start = int(found[i]), max(0, i - _CONTEXT)
+        whole = len(self.decode(ids))
+        return np.minimum(np.maximum.accumulate(found), whole) if len(ids) else found
+
+
+_CONTEXT = 4
+"""Tokens that each one is decoded beside: enough for the longest character, and for spaces that a first token loses."""
+
 
 def fitting_prompts(
     prompts: Sequence[Prompt], chat: Chat, limit: int | None, new_tokens: int, drop: bool

@@ -1,0 +1,3 @@
+"""Which metric holds the divergence from the reference in which unit."""
+
+KL_METRICS = {"token": "kl/ref", "sequence": "kl/ref_sequence"}

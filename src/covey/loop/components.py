@@ -1,0 +1,229 @@
+"""From the sections of a run file to the parts of a run: each section's name picks a class, its keys are the knobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from covey.advantages import ADVANTAGES, Advantage
+from covey.advantages.shape import Shaping
+from covey.advantages.tokens import TOKEN_CHOICES, FunctionChoice, TokenChoice
+from covey.config import LossSection, RewardSection, RunConfig
+from covey.controllers import ENTROPY_CONTROLLERS, KL_CONTROLLERS, RAMPS
+from covey.errors import ConfigError, did_you_mean
+from covey.learner.learner import Learner, Limits, OptimizerKnobs
+from covey.learner.model import Policy
+from covey.learner.schedule import Schedule
+from covey.loop.controls import Controls
+from covey.loop.strategies import STRATEGIES, Strategy
+from covey.loop.strategies.predictive import Predictive
+from covey.loop.update import UpdatePlan
+from covey.losses import AGGREGATIONS, LOSSES
+from covey.losses.corrections import CORRECTIONS
+from covey.losses.corrections.apply import Corrections
+from covey.losses.kl import KLTerm
+from covey.losses.objective import Objective
+from covey.rewards import REWARDS, FunctionReward, Reward, Scorer, WeightedReward
+from covey.rewards.function import load_function
+
+GIVEN = "given"
+"""In place of a source or before a reward's name: it was handed over in Python and no file can say what it was."""
+
+
+def make_scorer(section: RewardSection, given: Sequence[WeightedReward] | None = None) -> Scorer:
+    """The rewards of a run file, or those given in Python. Raises ConfigError for none or for two of one name."""
+    lost = [part.name for part in section.parts if part.name.startswith(f"{GIVEN}:")]
+    if given is None and lost:
+        raise ConfigError(
+            f"this run's rewards were given in Python ({', '.join(lost)}): give them again with reward=..., or name "
+            "what can be imported, e.g. 'reward.parts=[\"my_module:my_reward\"]'"
+        )
+    rewards = tuple(given) if given is not None else tuple(_reward(part) for part in section.parts)
+    names = [item.reward.name for item in rewards]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"reward.parts needs at least one reward and no name twice, got {names}")
+    return Scorer(rewards=rewards, pass_threshold=section.pass_threshold)
+
+
+def _reward(part: Any) -> WeightedReward:
+    if part.name in REWARDS or ":" not in part.name:
+        return WeightedReward(reward=make_component("reward", REWARDS, part.name, part.knobs), weight=part.weight)
+    target = load_function(part.name)
+    if isinstance(target, type):
+        reward: Reward = make_component("reward", {part.name: target}, part.name, part.knobs)
+        return WeightedReward(reward=reward, weight=part.weight)
+    if part.knobs:
+        raise ConfigError(f"reward {part.name!r} is a function and takes no settings, got {sorted(part.knobs)}")
+    return WeightedReward(reward=FunctionReward(target), weight=part.weight)
+
+
+def make_advantage(config: RunConfig) -> Advantage:
+    """The estimator. Raises ConfigError where it would credit nothing, or lacks what it needs."""
+    section = config.advantage
+    advantage: Advantage = make_component("advantage", ADVANTAGES, section.name, section.knobs)
+    if config.sampling.group_size < 2 and not getattr(advantage, "lone", False):
+        alone = [name for name, cls in ADVANTAGES.items() if getattr(cls, "lone", False)]
+        raise ConfigError(
+            f"sampling.group_size = {config.sampling.group_size} leaves a response without siblings to be judged "
+            f"against, so every advantage of {section.name!r} is 0. Use at least 2; 8 is a usual start. One response a "
+            f"prompt is enough for {', '.join(alone)}."
+        )
+    if config.kl.where == "reward" and config.kl.coef and section.name in ("gdpo", "process", "pass_at_k"):
+        raise ConfigError(
+            f'kl.where = "reward" does nothing with advantage {section.name!r}, which is not computed from the total '
+            'reward; use kl.where = "loss"'
+        )
+    return advantage
+
+
+def make_strategy(config: RunConfig) -> Strategy:
+    """How steps get their groups."""
+    strategy = make_component("groups", STRATEGIES, config.groups.name, config.groups.knobs)
+    size = config.sampling.group_size
+    if isinstance(strategy, Predictive) and not strategy.smallest <= size <= strategy.largest:
+        raise ConfigError(
+            f"groups.smallest <= sampling.group_size <= groups.largest expected (the mean size is group_size), got "
+            f"{strategy.smallest}, {size} and {strategy.largest}"
+        )
+    return strategy
+
+
+def make_shaping(config: RunConfig) -> Shaping:
+    """What happens to totals and tokens between scores and credit."""
+    section = config.reward
+    knobs = {
+        "scale": section.scale,
+        "clip": None if section.clip is None else (section.clip[0], section.clip[1]),
+        "truncated": section.truncated,
+    }
+    try:
+        return Shaping(tokens=_tokens(config), **knobs)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ConfigError(f"reward: {error}") from error
+
+
+def _tokens(config: RunConfig) -> TokenChoice:
+    section = config.tokens
+    if section.name in TOKEN_CHOICES or ":" not in section.name:
+        return make_component("tokens", TOKEN_CHOICES, section.name, section.knobs)
+    target = load_function(section.name)
+    if isinstance(target, type):
+        return make_component("tokens", {section.name: target}, section.name, section.knobs)
+    return FunctionChoice(target)
+
+
+def make_objective(config: RunConfig) -> Objective:
+    """Policy loss, aggregation and regularisers. ``constant_length`` divides by the response limit unless told."""
+    section, knobs = config.loss, config.loss.knobs
+    constant = {"length": knobs.pop("length", config.sampling.max_new_tokens)}
+    takes_length = section.aggregation == "constant_length"
+    if "length" in section.knobs and not takes_length:
+        raise ConfigError(f'loss.length belongs to aggregation = "constant_length", not to {section.aggregation!r}')
+    policy = make_component("loss", LOSSES, section.name, knobs)
+    aggregation = make_component(
+        "loss.aggregation", AGGREGATIONS, section.aggregation, constant if takes_length else {}
+    )
+    corrects_itself = getattr(policy, "off_policy", False) and section.correction == LossSection().correction
+    parts = tuple(
+        make_component("loss.correction", CORRECTIONS, part.name, part.knobs)
+        for part in (() if corrects_itself else section.correction)
+    )
+    try:
+        return Objective(
+            policy=policy,
+            aggregation=aggregation,
+            kl_coef=config.kl.coef,
+            entropy_coef=config.entropy.coef,
+            kl=KLTerm(estimator=config.kl.estimator, where=config.kl.where, unbiased=config.kl.unbiased),
+            corrections=Corrections(parts=parts, normalize=section.correction_normalize and bool(parts)),
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def make_controls(config: RunConfig) -> Controls:
+    """What changes from step to step by rule."""
+    kl, entropy, sampling = config.kl, config.entropy, config.sampling
+    if kl.control != "fixed" and kl.coef == 0:
+        raise ConfigError(f"kl.control = {kl.control!r} multiplies kl.coef, which is 0 and would stay 0")
+    ramp: dict[str, Any] = {"first": sampling.temperature}
+    if sampling.temperature_last is not None:
+        ramp["last"] = sampling.temperature_last
+    return Controls(
+        kl=make_component("kl", KL_CONTROLLERS, kl.control, {"first": kl.coef, **kl.knobs}),
+        entropy=make_component(
+            "entropy", ENTROPY_CONTROLLERS, entropy.control, {"first": entropy.coef, **entropy.knobs}
+        ),
+        temperature=RAMPS[sampling.temperature_shape](**ramp),
+        steps=config.run.steps,
+    )
+
+
+def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Learner:
+    """The trainer with its schedule over the whole run."""
+    optim = config.optim
+    return Learner(
+        policy.model,
+        objective,
+        Schedule(
+            peak=optim.lr,
+            steps=config.run.steps,
+            warmup=optim.warmup,
+            decay=optim.decay,
+            final_fraction=optim.final_fraction,
+        ),
+        OptimizerKnobs(
+            betas=(optim.betas[0], optim.betas[1]),
+            eps=optim.eps,
+            weight_decay=optim.weight_decay,
+            max_grad_norm=optim.max_grad_norm,
+        ),
+        Limits(
+            gap_mean=optim.gap_mean or math.inf,
+            gap_max=optim.gap_max or math.inf,
+            kl=optim.kl_limit or math.inf,
+            kl_skip=optim.kl_skip or math.inf,
+        ),
+    )
+
+
+def make_update_plan(config: RunConfig, equal_prompts: bool) -> UpdatePlan:
+    """How a step's batch is trained on. A mean over prompts counts each of them once by itself."""
+    optim = config.optim
+    return UpdatePlan(
+        passes=optim.updates_per_batch,
+        minibatches=optim.minibatches,
+        tokens_per_microbatch=optim.tokens_per_microbatch,
+        old=optim.old_logp,
+        agree=optim.agree,
+        stop_kl=optim.stop_kl or math.inf,
+        equal_prompts=equal_prompts and config.loss.aggregation != "prompt_mean",
+    )
+
+
+def make_component(kind: str, table: Mapping[str, type], name: str, knobs: Mapping[str, Any]) -> Any:
+    """Build a table's class, or a user's ``module:Class``, from its knobs. Raises ConfigError naming the field."""
+    cls: Any = table.get(name)
+    if cls is None and ":" in name:
+        cls = load_function(name)
+    if cls is None:
+        raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:name.")
+    if not hasattr(cls, "__dataclass_fields__"):
+        try:
+            return cls(**knobs)
+        except TypeError as error:
+            raise ConfigError(f"{kind} {name!r} does not take the settings {sorted(knobs)}: {error}") from error
+    allowed = [field.name for field in dataclasses.fields(cls) if field.init]
+    for knob in knobs:
+        if knob not in allowed:
+            raise ConfigError(f"unknown key {kind}.{knob} for {name!r}.{did_you_mean(knob, allowed)}")
+    try:
+        return TypeAdapter[Any](cls).validate_python(dict(knobs))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in (kind, *first["loc"]))
+        raise ConfigError(f"{place} = {first['input']!r}: {first['msg']}") from None

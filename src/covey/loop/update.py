@@ -1,0 +1,103 @@
+"""From credited groups to new weights: mini-batches, repeated passes, and whose log-probs are the old ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from covey.batching.pad import pad
+from covey.learner.learner import Gap, Learner, OldPolicy
+from covey.types import CreditedGroup, StepBatch, UpdateResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePlan:
+    """How often a batch is trained on. ``passes`` x ``minibatches`` optimizer steps, each with its own denominators.
+
+    ``old``: "auto" takes the sampler's log-probs as the old policy's if a probe finds them within ``agree`` nats of the
+    trainer's, and makes a pass if not. ``stop_kl``: no further update once KL(old, current), nats a token, exceeds it.
+    """
+
+    passes: int = 1
+    minibatches: int = 1
+    tokens_per_microbatch: int = 8192
+    old: Literal["auto", "sampler", "recompute"] = "auto"
+    agree: float = 1e-5
+    stop_kl: float = math.inf
+    equal_prompts: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What a step's updates were made of."""
+
+    updates: tuple[UpdateResult, ...]
+    batches: tuple[StepBatch, ...]
+    old: OldPolicy
+    version: int  # of the weights before the first update
+    left_out: int  # updates that early stopping saved
+
+    @property
+    def tokens(self) -> int:
+        """Tokens forwarded in one pass."""
+        return sum(int(micro.trained.sum()) for batch in self.batches for micro in batch.micro)
+
+    @property
+    def sequences(self) -> int:
+        """Responses in the denominators of one pass."""
+        return sum(batch.totals.sequences for batch in self.batches)
+
+
+def train_on(
+    learner: Learner, groups: Sequence[CreditedGroup], plan: UpdatePlan, at: int, seed: Sequence[int]
+) -> Trained:
+    """Make all optimizer steps on a step's groups. Mini-batches are drawn once; each pass takes them in a new order.
+
+    Raises MismatchError as :meth:`covey.learner.learner.Learner.step` does.
+    """
+    rng = np.random.default_rng(list(seed))
+    bare = [
+        pad(
+            [groups[i] for i in part],
+            plan.tokens_per_microbatch,
+            keep_silent=learner.objective.regularised,
+            equal_prompts=plan.equal_prompts,
+        )
+        for part in _parts(len(groups), plan.minibatches, rng)
+    ]
+    old = old_policy(learner, bare, plan)
+    batches = [learner.annotate(batch, old) for batch in bare]
+    updates: list[UpdateResult] = []
+    order = [i for _ in range(plan.passes) for i in (rng.permutation(len(batches)) if len(batches) > 1 else [0])]
+    start, wanted = learner.version, len(order)
+    for i in order:
+        result = learner.step(batches[i], at, first=learner.version == start)
+        updates.append(result)
+        if result.metrics.get("kl/old", 0.0) > plan.stop_kl:
+            break
+    return Trained(
+        updates=tuple(updates), batches=tuple(batches), old=old, version=start, left_out=wanted - len(updates)
+    )
+
+
+def old_policy(learner: Learner, batches: Sequence[StepBatch], plan: UpdatePlan) -> OldPolicy:
+    """Where the old log-probs come from: see :class:`UpdatePlan`."""
+    needed = plan.passes * plan.minibatches > 1 or "old_logp" in learner.objective.needs
+    if plan.old != "auto":
+        return plan.old if needed or plan.old == "sampler" else "current"
+    if not needed:
+        return "current"
+    first = next((batch for batch in batches if batch.micro), None)
+    gap = learner.probe(first) if first is not None else Gap(largest=0.0, mean=0.0, tokens=0)
+    return "sampler" if gap.largest <= plan.agree else "recompute"
+
+
+def _parts(count: int, parts: int, rng: np.random.Generator) -> list[list[int]]:
+    """Group numbers dealt into ``parts`` lists of nearly equal size, whole groups; in order if there is one."""
+    if parts == 1:
+        return [list(range(count))]
+    return [sorted(part.tolist()) for part in np.array_split(rng.permutation(count), parts) if part.size]
