@@ -49,7 +49,11 @@ def test_component_knobs_stand_beside_the_name():
         ({}, ["sampling.top_p=0.9"], "the ratio of an unchanged policy would not be 1"),
         ({}, ["sampling.top_k=50"], "training samples from the whole distribution"),
         ({}, ["sampling.temperature=0.0"], "sampling.temperature = 0.0: input should be greater than 0"),
-        ({}, ["sampling.temperature_last=0.7"], "temperature_last and temperature_shape (linear or cosine) belong together"),
+        (
+            {},
+            ["sampling.temperature_last=0.7"],
+            "temperature_last and temperature_shape (linear or cosine) belong together",
+        ),
         ({}, ["eval.samples=2"], "eval.pass_at 4 needs eval.samples >= 4"),
         ({}, ["reward.parts=[{weight=2.0}]"], "reward.parts.0.name is missing"),
         ({}, ["nonsense"], "not of the form section.key=value"),

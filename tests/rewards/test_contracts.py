@@ -1,6 +1,6 @@
 import pytest
 
-from covey.rewards import ExactNumber, FunctionReward, Tags
+from covey.rewards import ExactNumber, FunctionReward, Repetition, SoftOverlong, Tags
 from covey.testing.reward_contract import *  # noqa: F403
 from covey.testing.samples import make_prompt, make_trajectory
 from covey.types import Group
@@ -10,7 +10,17 @@ def length(completions, **_):
     return [len(c[0]["content"]) / 1000 for c in completions]
 
 
-@pytest.fixture(params=[ExactNumber(), ExactNumber(tag=""), Tags(), FunctionReward(length)], ids=lambda r: r.name)
+@pytest.fixture(
+    params=[
+        ExactNumber(),
+        ExactNumber(tag=""),
+        Tags(),
+        SoftOverlong(limit=4, margin=2),
+        Repetition(),
+        FunctionReward(length),
+    ],
+    ids=lambda r: r.name,
+)
 def reward(request):
     return request.param
 

@@ -70,8 +70,10 @@ class KLTerm:
                 'kl.estimator = "exact" cannot stand in the reward: the divergence of a token\'s distribution is the '
                 'same whatever token was drawn there, so it credits none of them. Use k1, or where = "loss"'
             )
-        if self.unbiased and (self.estimator == "exact" or self.where == "reward"):
-            raise ValueError("kl.unbiased corrects an estimator of the drawn token in the loss; leave it out here")
+        if self.unbiased and (self.estimator in ("exact", "straight_through") or self.where == "reward"):
+            raise ValueError(
+                "kl.unbiased lets the ratio carry the gradient of k1, k2 or k3 in the loss; here there is one already"
+            )
 
     def __call__(self, inputs: LossInputs, /) -> torch.Tensor:
         """KL a token, [B, S], with gradient; 0 where not trained."""

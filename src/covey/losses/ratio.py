@@ -12,10 +12,26 @@ LOG_RATIO_LIMIT = 20.0
 """exp(20) = 4.9e8. Beyond that float32 nears overflow, and 0 * inf in a branch nobody selected is NaN in backward."""
 
 
+class _Bounded(torch.autograd.Function):
+    """The value is clamped, the gradient is not: a token that is far off must not lose its way back in silence."""
+
+    @staticmethod
+    def forward(ctx: object, values: torch.Tensor) -> torch.Tensor:
+        return values.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+
+    @staticmethod
+    def backward(ctx: object, *gradients: torch.Tensor) -> torch.Tensor:
+        return gradients[0]
+
+
+def bounded(log_ratio: torch.Tensor) -> torch.Tensor:
+    """A log-ratio within +-20, with the gradient of the unbounded one."""
+    return _Bounded.apply(log_ratio)  # type: ignore[no-any-return]
+
+
 def log_ratio(logp: torch.Tensor, other: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
-    """log(pi / other) in nats, [B, S]; exactly 0 where not trained, clamped before anybody takes exp of it."""
-    difference = torch.where(trained, logp, 0.0) - torch.where(trained, other, 0.0)
-    return difference.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    """log(pi / other) in nats, [B, S]; exactly 0 where not trained, bounded before anybody takes exp of it."""
+    return bounded(torch.where(trained, logp, 0.0) - torch.where(trained, other, 0.0))
 
 
 def old_log_ratio(inputs: LossInputs) -> torch.Tensor:
@@ -24,11 +40,11 @@ def old_log_ratio(inputs: LossInputs) -> torch.Tensor:
 
 
 def sequence_log_ratio(inputs: LossInputs, mean: bool) -> torch.Tensor:
-    """log(pi / pi_old) of each token's whole response, [B, S]: mean or (clamped) sum over its trained tokens."""
+    """log(pi / pi_old) of each token's whole response, [B, S]: mean or (bounded) sum over its trained tokens."""
     tokens = old_log_ratio(inputs)
     if mean:
         return sequence_mean(tokens, inputs.trained, inputs.segment)
-    return sequence_sum(tokens, inputs.trained, inputs.segment).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    return bounded(sequence_sum(tokens, inputs.trained, inputs.segment))
 
 
 def kept(inputs: LossInputs, stream: torch.Tensor) -> torch.Tensor:

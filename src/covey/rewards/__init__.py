@@ -4,6 +4,8 @@ from covey.rewards.base import ResponseReward, Reward, ScoreContext
 from covey.rewards.exact_number import ExactNumber
 from covey.rewards.function import FunctionReward
 from covey.rewards.gym import GymScore
+from covey.rewards.overlong import SoftOverlong
+from covey.rewards.repetition import Repetition
 from covey.rewards.score import Scorer, WeightedReward, check_failures
 from covey.rewards.tags import Tags
 
@@ -11,6 +13,8 @@ REWARDS: dict[str, type] = {
     "exact_number": ExactNumber,
     "tags": Tags,
     "gym": GymScore,
+    "overlong": SoftOverlong,
+    "repetition": Repetition,
 }
 
 __all__ = [
@@ -18,10 +22,12 @@ __all__ = [
     "ExactNumber",
     "FunctionReward",
     "GymScore",
+    "Repetition",
     "ResponseReward",
     "Reward",
     "ScoreContext",
     "Scorer",
+    "SoftOverlong",
     "Tags",
     "WeightedReward",
     "check_failures",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from covey.types import CreditedGroup, Group, Message, Prompt, Score, ScoredGroup, Trajectory, Turn
+from covey.types import CreditedGroup, Group, Message, Prompt, Score, ScoredGroup, StepReward, Trajectory, Turn
 
 CHARACTERS = "0123456789+-×=?<>/ \nabcdefghijklmnopqrstuvwxyz"
 END, PAD = "<end>", "<pad>"
@@ -23,9 +23,12 @@ def make_prompt(uid: str = "p", text: str = "1+1=?", answer: str | None = "2", *
 def make_trajectory(
     uid: str, sample: int, reply: str = "2", prompt_tokens: int = 3, reply_tokens: int = 4
 ) -> Trajectory:
-    """A trajectory of made-up token ids; log-probs are -0.5 where sampled."""
+    """A trajectory of made-up token ids; log-probs are -0.5 where sampled. The first token holds the whole reply."""
     total = prompt_tokens + reply_tokens
     sampled = np.arange(total) >= prompt_tokens
+    turn = Turn(
+        start=prompt_tokens, stop=total, reply=reply, finish="stop", ends=np.full(reply_tokens, len(reply), np.int64)
+    )
     return Trajectory(
         prompt_uid=uid,
         sample=sample,
@@ -33,18 +36,60 @@ def make_trajectory(
         sampled=sampled,
         logp=np.where(sampled, -0.5, np.nan).astype(np.float32),
         version=0,
-        turns=(Turn(start=prompt_tokens, stop=total, reply=reply, finish="stop"),),
+        turns=(turn,),
     )
 
 
-def make_scored(rewards: Sequence[float | None], uid: str = "p", lengths: Sequence[int] | None = None) -> ScoredGroup:
-    """A scored group with these totals; a reward of at least 1 counts as correct, None as not judged."""
-    sizes = lengths or [4] * len(rewards)
+def make_scored(
+    rewards: Sequence[float | None],
+    uid: str = "p",
+    lengths: Sequence[int] | None = None,
+    greedy: float | None = None,
+) -> ScoredGroup:
+    """A scored group with these totals; a reward of at least 1 counts as correct, None as not judged.
+
+    Each response has one step reward, its total. ``greedy`` adds a greedy response with that reward.
+    """
+    return _scored([{"made": r} for r in rewards], rewards, uid, lengths, {}, greedy)
+
+
+def make_parts(
+    parts: Mapping[str, Sequence[float | None]], weights: Mapping[str, float] | None = None, uid: str = "p"
+) -> ScoredGroup:
+    """A scored group whose totals are the weighted sums of these parts; None where a part is missing."""
+    known = dict(weights or {})
+    rows = [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+    totals = [
+        None if None in row.values() else sum(known.get(name, 1.0) * (value or 0.0) for name, value in row.items())
+        for row in rows
+    ]
+    return _scored(rows, totals, uid, None, known, None)
+
+
+def _scored(
+    parts: Sequence[Mapping[str, float | None]],
+    totals: Sequence[float | None],
+    uid: str,
+    lengths: Sequence[int] | None,
+    weights: Mapping[str, float],
+    greedy: float | None,
+) -> ScoredGroup:
+    sizes = lengths or [4] * len(totals)
     members = tuple(make_trajectory(uid, i, reply_tokens=size) for i, size in enumerate(sizes))
-    scores = tuple(
-        Score(total=r, parts={"made": r}, correct=None if r is None or np.isnan(r) else r >= 1) for r in rewards
+
+    def score(total: float | None, row: Mapping[str, float | None]) -> Score:
+        missing = total is None or np.isnan(total)
+        steps = () if missing else (StepReward(end=1, value=float(total or 0.0)),)
+        return Score(total=total, parts=row, correct=None if missing else (total or 0.0) >= 1, steps=steps)
+
+    return ScoredGroup(
+        group=Group(
+            prompt=make_prompt(uid), members=members, greedy=None if greedy is None else make_trajectory(uid, -1)
+        ),
+        scores=tuple(score(total, row) for total, row in zip(totals, parts, strict=True)),
+        greedy=None if greedy is None else score(greedy, {}),
+        weights=weights,
     )
-    return ScoredGroup(group=Group(prompt=make_prompt(uid), members=members), scores=scores)
 
 
 def values_of(credited: CreditedGroup) -> list[float]:

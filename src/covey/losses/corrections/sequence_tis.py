@@ -8,15 +8,14 @@ from typing import ClassVar
 import torch
 
 from covey.losses.corrections.base import check_interval
-from covey.losses.ratio import LOG_RATIO_LIMIT
+from covey.losses.ratio import bounded
 from covey.losses.sequence import sequence_sum
 from covey.types import LossInputs
 
 
 def product(log_w: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
-    """The product of a response's token ratios, for each of its tokens, [B, S]; clamped before exp."""
-    whole = sequence_sum(log_w, inputs.trained, inputs.segment)
-    return whole.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
+    """The product of a response's token ratios, for each of its tokens, [B, S]; bounded before exp."""
+    return bounded(sequence_sum(log_w, inputs.trained, inputs.segment)).exp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
