@@ -18,8 +18,9 @@ class Advantage(Protocol):
     """Turns the scored groups of one step into credited groups, in the same order.
 
     A class may have ``needs``, a frozenset of "greedy" (one more response at temperature 0 for every prompt), "steps"
-    (step rewards with their places in the text) or "penalty" (the KL penalty token by token); and ``lone = True`` if
-    it credits a response without siblings.
+    (step rewards with their places in the text) or "penalty" (the KL penalty token by token); and
+    ``smallest_group``, the responses it takes to credit any of them: 2 if it says nothing, 1 for a baseline from
+    elsewhere.
     """
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]: ...

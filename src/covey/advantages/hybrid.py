@@ -27,7 +27,7 @@ class Hybrid:
     """
 
     tolerance: float = 1e-8
-    lone: ClassVar[bool] = True
+    smallest_group: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_knobs(tolerance=self.tolerance)

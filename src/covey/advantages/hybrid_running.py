@@ -25,7 +25,7 @@ class HybridRunning:
 
     decay: float = 0.9
     tolerance: float = 1e-8
-    lone: ClassVar[bool] = True
+    smallest_group: ClassVar[int] = 1
     _known: dict[str, float] = field(default_factory=dict, init=False)  # mean, within, between
 
     def __post_init__(self) -> None:

@@ -30,6 +30,11 @@ class PassAtKTraining:
         if self.k < 1:
             raise ValueError(f"k must be at least 1, got {self.k}")
 
+    @property
+    def smallest_group(self) -> int:
+        """With k responses every k-subset is the whole group, and none of them differs from it."""
+        return self.k + 1
+
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:
         return [self._credit(group) for group in groups]
 

@@ -31,6 +31,11 @@ class PKPO:
         if self.k < 1:
             raise ValueError(f"k must be at least 1, got {self.k}")
 
+    @property
+    def smallest_group(self) -> int:
+        """A best of k needs k."""
+        return max(2, self.k)
+
     def of_rewards(self, rewards: np.ndarray) -> np.ndarray:
         """Advantages f64[n] of one group's usable rewards f64[n], n >= 2."""
         n, k = rewards.size, min(self.k, rewards.size)

@@ -27,7 +27,7 @@ class ReinforcePP:
     eps: float = 1e-8
     tolerance: float = 1e-8
     needs: ClassVar[frozenset[str]] = frozenset({"penalty"})
-    lone: ClassVar[bool] = True
+    smallest_group: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_knobs(eps=self.eps, tolerance=self.tolerance)

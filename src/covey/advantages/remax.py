@@ -21,7 +21,7 @@ class ReMax:
 
     tolerance: float = 1e-8
     needs: ClassVar[frozenset[str]] = frozenset({"greedy"})
-    lone: ClassVar[bool] = True
+    smallest_group: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_knobs(tolerance=self.tolerance)

@@ -32,7 +32,7 @@ class SPO:
     std_ddof: int = 1
     eps: float = 1e-8
     tolerance: float = 1e-8
-    lone: ClassVar[bool] = True
+    smallest_group: ClassVar[int] = 1
     _seen: dict[str, list[float]] = field(default_factory=dict, init=False)  # uid: a, b, total drift when it was seen
     _drift: float = field(default=0.0, init=False)
 

@@ -56,8 +56,9 @@ def tokens_of(turn: Turn, span: Span) -> np.ndarray:
         raise ValueError("a choice by text needs the place of each token in it: rollout(..., text_ends=True)")
     start, stop = span
     begins = np.concatenate([[0], turn.ends[:-1]])
-    inside = (begins < stop) & (turn.ends > start)
-    if stop >= len(turn.reply):
+    # A token without text of its own (part of a character) belongs to the character that it begins.
+    inside = (begins < stop) & ((turn.ends > start) | ((turn.ends == begins) & (begins >= start)))
+    if start <= len(turn.reply) <= stop:
         inside |= begins >= len(turn.reply)  # tokens without text at the very end
     return inside
 

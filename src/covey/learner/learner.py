@@ -101,8 +101,7 @@ class Learner:
         moved, needs = self._on_device(micro), self.objective.needs
         if old == "recompute" or "old_entropy" in needs:
             logp, entropy = token_logps(self.model, moved)
-            moved = replace(moved, old_entropy=entropy if "old_entropy" in needs else None)
-            moved = replace(moved, old_logp=logp if old == "recompute" else None)
+            moved = replace(moved, old_logp=logp, old_entropy=entropy if "old_entropy" in needs else None)
         if old == "sampler":
             moved = replace(moved, old_logp=torch.where(moved.trained, moved.behavior_logp, 0.0))
         if self.reference is not None and moved.ref_logp is None and "kl_exact" not in needs:

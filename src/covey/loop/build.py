@@ -97,7 +97,8 @@ def build(
 
     Raises ConfigError, PromptError or ModelError; nothing has been written then.
     """
-    advantage, strategy, shaping = make_advantage(config), make_strategy(config), make_shaping(config)
+    strategy, shaping = make_strategy(config), make_shaping(config)
+    advantage = make_advantage(config, strategy)
     objective, controls = make_objective(config), make_controls(config)
     asked = needs_of(advantage) | needs_of(shaping.tokens)
     train, held_out = make_prompts(config, prompts)

@@ -61,16 +61,22 @@ def _reward(part: Any) -> WeightedReward:
     return WeightedReward(reward=FunctionReward(target), weight=part.weight)
 
 
-def make_advantage(config: RunConfig) -> Advantage:
+def make_advantage(config: RunConfig, strategy: Strategy) -> Advantage:
     """The estimator. Raises ConfigError where it would credit nothing, or lacks what it needs."""
     section = config.advantage
     advantage: Advantage = make_component("advantage", ADVANTAGES, section.name, section.knobs)
-    if config.sampling.group_size < 2 and not getattr(advantage, "lone", False):
-        alone = [name for name, cls in ADVANTAGES.items() if getattr(cls, "lone", False)]
+    size, needed = config.sampling.group_size, smallest_group(advantage)
+    if size < needed:
+        alone = [name for name, cls in ADVANTAGES.items() if getattr(cls, "smallest_group", 2) == 1]
         raise ConfigError(
-            f"sampling.group_size = {config.sampling.group_size} leaves a response without siblings to be judged "
-            f"against, so every advantage of {section.name!r} is 0. Use at least 2; 8 is a usual start. One response a "
-            f"prompt is enough for {', '.join(alone)}."
+            f"sampling.group_size = {size} is too small for advantage {section.name!r}: with fewer than {needed} "
+            "responses none has siblings to be judged against, so every advantage would be 0. 8 is a usual start. One "
+            f"response a prompt is enough for {', '.join(alone)}."
+        )
+    if isinstance(strategy, Predictive) and strategy.smallest < needed:
+        raise ConfigError(
+            f"groups.smallest = {strategy.smallest}, but advantage {section.name!r} credits nothing in groups of fewer "
+            f"than {needed}"
         )
     if config.kl.where == "reward" and config.kl.coef and section.name in ("gdpo", "process", "pass_at_k"):
         raise ConfigError(
@@ -78,6 +84,11 @@ def make_advantage(config: RunConfig) -> Advantage:
             'reward; use kl.where = "loss"'
         )
     return advantage
+
+
+def smallest_group(advantage: Advantage) -> int:
+    """How many responses it takes before any of them is credited."""
+    return getattr(advantage, "smallest_group", 2)
 
 
 def make_strategy(config: RunConfig) -> Strategy:

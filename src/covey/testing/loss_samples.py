@@ -205,10 +205,18 @@ def surveyed(objective: Objective, batches: Sequence[LossInputs]) -> list[LossIn
     def row(name: str) -> torch.Tensor:
         return torch.cat([getattr(inputs, name)[inputs.trained] for inputs in batches])[None].detach()
 
-    names = ("advantage", "trained", "old_logp", "ref_logp", "behavior_logp", "old_entropy")
-    streams = {name: row(name) for name in names}
+    old = row("old_logp")
     step = LossInputs(
-        logp=streams["old_logp"], entropy=None, segment=torch.cat(segments)[None], totals=batches[0].totals, **streams
+        logp=old,
+        entropy=None,
+        advantage=row("advantage"),
+        trained=row("trained"),
+        segment=torch.cat(segments)[None],
+        old_logp=old,
+        ref_logp=row("ref_logp"),
+        totals=batches[0].totals,
+        behavior_logp=row("behavior_logp"),
+        old_entropy=row("old_entropy"),
     )
     found = objective.survey(step)
     return [replace(inputs, statistics=found) for inputs in batches]
