@@ -6,7 +6,7 @@ gradient, and the denominators stay: a dropped token makes the step smaller, it 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 
@@ -19,7 +19,7 @@ class Correction(Protocol):
     ``filters`` is True for a class whose weights are only 0 and 1: any number of those combines with one that weighs.
     """
 
-    filters: bool
+    filters: ClassVar[bool]
 
     def __call__(self, log_w: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor: ...
 
