@@ -189,8 +189,7 @@ class Learner:
     def _inputs(self, micro: MicroBatch, totals: Totals, known: Mapping[str, float]) -> LossInputs:
         entropy_grad, exact, ref = "entropy" in self.objective.needs, None, micro.ref_logp
         if "kl_exact" in self.objective.needs and self.reference is not None:
-            with self.reference.opened() as reference:
-                logp, entropy, exact, ref = token_divergences(self.model, reference, micro, entropy_grad)
+            logp, entropy, exact, ref = token_divergences(self.model, self.reference.opened, micro, entropy_grad)
         else:
             logp, entropy = token_logps(self.model, micro, entropy_grad)
         return LossInputs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,14 +28,18 @@ def token_logps(
 
 
 def token_divergences(
-    model: PreTrainedModel, reference: PreTrainedModel, micro: MicroBatch, entropy_grad: bool = False
+    model: PreTrainedModel,
+    opened: Callable[[], AbstractContextManager[PreTrainedModel]],
+    micro: MicroBatch,
+    entropy_grad: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """As :func:`token_logps`, with KL(model, reference) over the whole vocabulary and the reference's log-probs.
 
-    Four streams [B, S]: log-prob and entropy of ``model``, KL with gradient, log-prob of ``reference``.
+    ``opened`` lends the reference; it may be the same model with its adapter off, so it is only open for its own pass.
+    Four streams [B, S]: log-prob and entropy of ``model``, KL with gradient, log-prob of the reference.
     """
     everything = _distributions(model, micro)
-    with torch.no_grad():
+    with torch.no_grad(), opened() as reference:
         other = _distributions(reference, micro)
     probability = everything.exp()
     # Where the probability is 0 its logarithm is -inf; their product is 0 and must not be NaN.

@@ -58,19 +58,28 @@ class Chat:
         decoded beside the few before it; one that does not yet complete a character ends where its predecessor does.
         """
         ids = [int(token) for token in tokens]
-        found, done, start = np.zeros(len(ids), dtype=np.int64), 0, 0
+        found, whole = np.zeros(len(ids), dtype=np.int64), len(self.decode(ids))
+        boundaries = [0]  # numbers of tokens that end with a whole character
+        start, before, done = (
+            0,
+            0,
+            0,
+        )  # decoding ids[start : boundaries[-1]] gives `before` characters, all of them `done`
         for i in range(len(ids)):
-            before, now = self.decode(ids[start:i]), self.decode(ids[start : i + 1])
-            complete = not now.endswith("\ufffd")
-            found[i] = done + (len(now) - len(before) if complete else 0)
-            if complete:
-                done, start = int(found[i]), max(0, i - _CONTEXT)
-        whole = len(self.decode(ids))
+            now = self.decode(ids[start : i + 1])
+            if not now.endswith("\ufffd"):
+                done += len(now) - before
+                boundaries.append(i + 1)
+                start = next((b for b in reversed(boundaries) if b <= i + 1 - _CONTEXT), 0)
+                before = len(self.decode(ids[start : i + 1]))
+            found[i] = done
+        if len(ids) and boundaries[-1] < len(ids):  # bytes at the end that are no character
+            found[-1] = whole
         return np.minimum(np.maximum.accumulate(found), whole) if len(ids) else found
 
 
 _CONTEXT = 4
-"""Tokens that each one is decoded beside: enough for the longest character, and for spaces that a first token loses."""
+"""Tokens that each one is decoded beside, at least: the first of a text may lose its leading space."""
 
 
 def fitting_prompts(
