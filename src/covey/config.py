@@ -140,7 +140,7 @@ class NamedPart(Component):
 class LossSection(Component):
     name: str = "clip"
     aggregation: str = "sequence_mean"
-    correction: list[NamedPart] = Field(default_factory=lambda: [NamedPart(name="token_tis")])
+    correction: list[NamedPart] | None = None  # default token_tis, none where the loss corrects itself
     correction_normalize: bool = False
 
     @model_validator(mode="before")

@@ -26,6 +26,10 @@ class RewardError(CoveyError, RuntimeError):
     """A reward broke its contract, or failed too often to train on."""
 
 
+class AdvantageError(CoveyError, ValueError):
+    """Rewards are not of the kind that the advantage takes."""
+
+
 class MismatchError(CoveyError, RuntimeError):
     """Sampler and trainer give different log-probs for the same tokens and weights, beyond the stated limit."""
 

@@ -10,6 +10,7 @@ Log-probabilities are natural logarithms (nats).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import torch
+
 
 Finish = Literal["stop", "length"]
 """Why sampling ended: an end token, or the token limit."""
@@ -135,7 +137,7 @@ class Group:
     prompt: Prompt
     members: tuple[Trajectory, ...]
     greedy: Trajectory | None = None  # one more at temperature 0, for a baseline; it is never trained on
-    scale: float = 1.0  # of this prompt's weight in the step, fixed before its siblings were drawn
+    scale: float = 1.0  # of its advantages, to undo what the choice of groups does to their expectation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,6 @@ class StepReward:
 
     end: int
     value: float
-    state: str | None = None  # what the step began from; equal states of siblings can be compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +182,7 @@ class Shaped:
     trained: tuple[np.ndarray, ...]  # G arrays, bool[T]: tokens that take part in the loss
     penalty: tuple[np.ndarray, ...] | None = None  # G arrays, f64[T]: taken off the outcome, 0 where not sampled
     ref_logp: tuple[np.ndarray, ...] | None = None  # G arrays, f32[T], nats: kept so that nobody computes them again
+    greedy: float = math.nan  # outcome of the greedy response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +194,13 @@ class ScoredGroup:
     greedy: Score | None = None  # of the group's greedy response
     weights: Mapping[str, float] = field(default_factory=dict)  # of the parts in the total; 1 where not named
     shaped: Shaped | None = None
+
+    @property
+    def trained(self) -> tuple[np.ndarray, ...]:
+        """Which tokens of each member take part in the loss, bool[T]: all sampled ones, unless shaping chose fewer."""
+        if self.shaped is not None:
+            return self.shaped.trained
+        return tuple(member.sampled for member in self.group.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,8 +216,8 @@ class CreditedGroup:
 class Totals:
     """Counts over the whole optimizer step, all micro-batches and all ranks: the only denominators there are.
 
-    A response that could not be judged is in none of them. One that was judged is in all of them, also when its
-    advantage is 0 and it is never forwarded, so that skipping it changes no number.
+    A response that could not be judged, or has no token in the loss, is in none of them. One that was judged is in all
+    of them, also when its advantage is 0 and it is not forwarded because nothing would have a gradient there.
     """
 
     tokens: int
@@ -273,8 +282,10 @@ class UpdateResult:
     version: int
     grad_norm: float  # before clipping
     lr: float
-    skipped: bool  # nothing to learn from, or a non-finite gradient: the weights are untouched
+    skipped: bool  # the weights are untouched: nothing to learn from, a non-finite gradient, or a limit
     metrics: Mapping[str, float]
+    parts: Mapping[str, Any] = field(default_factory=dict)  # the same as covey.metrics.metric.Metric, to merge further
+    stopped: bool = False  # skipped because the policy had already moved as far as one batch may take it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

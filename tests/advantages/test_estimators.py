@@ -9,6 +9,7 @@ from covey.advantages import (
     BNPO,
     GDPO,
     GPG,
+    OPO,
     PKPO,
     SPO,
     BatchStd,
@@ -26,8 +27,10 @@ from covey.advantages.base import uncredited
 from covey.advantages.bnpo import beta_moments
 from covey.advantages.hybrid import shrinkage, spread
 from covey.advantages.reinforce_pp import discounted
+from covey.advantages.shape import Shaping
+from covey.errors import AdvantageError
 from covey.testing.samples import make_parts, make_scored, make_trajectory, values_of
-from covey.types import Group, Score, ScoredGroup, StepReward
+from covey.types import Group, Score, ScoredGroup, Shaped, StepReward
 
 
 def test_batch_scale_is_of_raw_rewards():
@@ -70,6 +73,42 @@ def test_a_greedy_response_that_was_not_judged_teaches_nothing():
     assert values_of(ReMax()([lost])[0]) == [0.0, 0.0]
     with pytest.raises(ValueError, match="greedy=True"):
         ReMax()([make_scored([1.0, 0.0])])
+
+
+@pytest.mark.parametrize(
+    ("knobs", "expected"),
+    [
+        ({"scale": 0.1}, [0.0, -0.1]),
+        ({"clip": (-0.5, 0.5)}, [0.0, -0.5]),
+        ({"scale": 2.0, "clip": (0.0, 1.5)}, [0.0, -1.5]),
+    ],
+)
+def test_the_greedy_baseline_is_shaped_like_the_responses(knobs, expected):
+    (shaped,) = Shaping(**knobs)([make_scored([1.0, 0.0], greedy=1.0)])
+    assert values_of(ReMax()([shaped])[0]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("estimator", [ReinforcePP(eps=0.0), ReinforcePPBaseline(eps=0.0), SPO(eps=0.0), GDPO(eps=0.0)])
+def test_a_batch_that_agrees_is_no_signal(estimator):
+    """Whitening divides by the spread: that of rounding noise must not become a step of full size."""
+    for rewards in ([0.7] * 7, [0.3, 0.1 + 0.2], [0.7, 0.7 + 1e-9]):
+        credited = estimator([make_scored(rewards, uid="a"), make_scored(rewards, uid="b", lengths=[3] * len(rewards))])
+        assert not any(stream.any() for group in credited for stream in group.advantages)
+
+
+def test_a_response_in_the_baseline_alone_keeps_its_length():
+    group = make_scored([1.0, 0.0, 1.0, 0.0])
+    masks = tuple(
+        m.sampled if r else np.zeros_like(m.sampled) for m, r in zip(group.group.members, (1, 0, 1, 0), strict=True)
+    )
+    shaped = replace(group, shaped=Shaped(outcome=np.array([1.0, 0.0, 1.0, 0.0]), trained=masks))
+    assert [stream.max() for stream in OPO()([shaped])[0].advantages] == [0.5, 0.0, 0.5, 0.0]
+
+
+def test_parts_that_differ_are_a_signal_though_totals_agree():
+    group = make_parts({"a": [1.0, 0.0], "b": [0.5, 1.0]}, weights={"b": 2.0})
+    assert {score.total for score in group.scores} == {2.0}
+    assert GDPO()([group])[0].signal == "ok"
 
 
 def test_maxrl_and_bnpo_say_what_rewards_they_take():
@@ -206,8 +245,10 @@ def test_process_rewards_are_pooled_and_summed_to_the_end():
 
 
 def test_process_without_steps_teaches_nothing():
-    (credited,) = Process()([steps_group([[], []], lengths=[3, 3])])
-    assert not any(stream.any() for stream in credited.advantages)
+    with_steps, without = steps_group([[(1, 1.0)], [(1, 0.0)]], lengths=[3, 3]), steps_group([[], []], lengths=[3, 3])
+    assert not any(stream.any() for stream in Process()([with_steps, without])[1].advantages)
+    with pytest.raises(AdvantageError, match="no response has any"):
+        Process()([without])
     group = steps_group([[(1, 1.0)], [(1, 0.0)]], lengths=[3, 3])
     bare = tuple(replace(m, turns=(replace(m.turns[0], ends=None),)) for m in group.group.members)
     with pytest.raises(ValueError, match="text_ends=True"):

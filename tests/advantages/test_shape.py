@@ -7,7 +7,7 @@ from covey.advantages import GRPO, RLOO, GroupMean
 from covey.advantages.base import rewards_of
 from covey.advantages.shape import Shaping
 from covey.advantages.tokens import AfterReasoning, AnswerSpan, FunctionChoice, TextChoice, tokens_of
-from covey.batching.pad import count_totals, pad
+from covey.batching.pad import pad
 from covey.losses.kl import KLTerm
 from covey.testing.samples import make_scored, values_of
 from covey.types import Totals, Turn
@@ -40,8 +40,8 @@ def test_truncated_responses_are_kept_masked_or_dropped():
     assert values_of(kept) == pytest.approx([2 / 3, -1 / 3, -1 / 3])
     assert values_of(masked) == pytest.approx([2 / 3, -1 / 3, 0.0])  # its reward is still in the baseline
     assert values_of(dropped) == pytest.approx([0.5, -0.5, 0.0])
-    assert count_totals([kept]) == Totals(tokens=12, sequences=3, groups=1)
-    assert count_totals([masked]) == count_totals([dropped]) == Totals(tokens=6, sequences=2, groups=1)
+    assert pad([kept], 99).totals == Totals(tokens=12, sequences=3, groups=1)
+    assert pad([masked], 99).totals == pad([dropped], 99).totals == Totals(tokens=6, sequences=2, groups=1)
 
 
 def test_all_truncated_leaves_nothing_and_no_nan():
@@ -126,3 +126,11 @@ def test_kl_in_the_reward_is_taken_off_before_credit():
     assert values_of(credited) == pytest.approx([0.05, -0.05])
     (micro,) = pad([credited], 100).micro
     assert micro.ref_logp[micro.trained].tolist() == [-0.75] * 6  # nobody computes them again
+
+
+def test_a_masked_response_keeps_its_penalty_in_the_baseline():
+    group = cut_short(make_scored([1.0, 1.0], lengths=[2, 4]), 1)
+    refs = [np.where(member.sampled, np.float32(-0.75), np.float32(np.nan)) for member in group.group.members]
+    penalty = KLTerm(estimator="k1", where="reward").of_array
+    kept, masked = (Shaping(truncated=choice)([group], [refs], 0.1, penalty)[0] for choice in ("keep", "mask"))
+    np.testing.assert_array_equal(rewards_of(masked), rewards_of(kept))

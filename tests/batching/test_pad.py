@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from covey.advantages import GRPO
-from covey.batching.pad import count_totals, pad
+from covey.batching.pad import pad
 from covey.testing.samples import make_scored
 from covey.types import Totals
 
@@ -16,7 +16,7 @@ def test_totals_count_judged_responses_also_where_the_advantage_is_zero():
     groups = credited(
         make_scored([1, 0], lengths=[3, 5]), make_scored([1, 1], lengths=[2, 2]), make_scored([None, None])
     )
-    assert count_totals(groups) == Totals(tokens=12, sequences=4, groups=2)
+    assert pad(groups, 99).totals == Totals(tokens=12, sequences=4, groups=2)
 
 
 def test_an_unjudged_response_is_in_no_row_and_no_total():

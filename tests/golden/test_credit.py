@@ -151,7 +151,7 @@ def test_every_part_by_itself(case):
         make_parts({"correct": right, "format": form}, weights={"correct": 1.0, "format": 1.0})
         for right, form in zip(inputs["reward_correct"], inputs["reward_format"], strict=True)
     ]
-    whitened = whiten_responses([np.array(row) for row in expected["pre_bn"]], 1, 1e-4)
+    whitened = whiten_responses([np.array(row) for row in expected["pre_bn"]], 1, 1e-4, 1e-8)
     np.testing.assert_allclose(whitened, expected["adv_gdpo"], **close)
     np.testing.assert_allclose([values_of(c) for c in GDPO()(groups)], expected["adv_gdpo"], **close)
     np.testing.assert_allclose([values_of(c) for c in GRPO()(groups)], expected["adv_sum_then_norm"], **close)

@@ -1,8 +1,10 @@
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
+from covey.advantages.shape import Shaping
 from covey.controllers import PassRates
 from covey.engines.scripted import ScriptedEngine
 from covey.loop.strategies import STRATEGIES, Desk, Fixed, Predictive, Reactive, Refill
@@ -159,6 +161,37 @@ def test_reactive_divides_by_the_factor_at_the_earlier_rate(chat):
     assert found.groups[0].group.scale < 0.9
     plain = collect(Reactive(chunk=4, largest=16, hope=0.0, correct=False), desk(chat, rates={"1": 0.3}, prompts=1))
     assert plain.groups[0].group.scale == 1.0
+
+
+def test_reactive_leaves_a_prompt_that_nobody_can_judge(chat):
+    nothing = (WeightedReward(reward=FunctionReward(lambda completions: [None] * len(completions), name="none")),)
+    found = collect(Reactive(chunk=4, largest=32, hope=0.0), desk(chat, rates={"0": 0.0}, prompts=1, rewards=nothing))
+    assert sizes(found.groups) == [4]
+
+
+def test_pass_rates_are_told_by_what_was_drawn_before_looking(chat):
+    found = collect(Reactive(chunk=4, largest=32, hope=0.0), desk(chat, rates={"1": 0.3}, prompts=1, size=2))
+    assert found.unconditional == 2
+    assert sum(verdicts(found.groups[0], found.unconditional)) == 2
+
+
+def test_truncated_responses_that_are_dropped_do_not_make_a_group_mixed(chat):
+    at = desk(chat, rates={"5": 0.5}, prompts=1, size=10)
+    at.sampling = replace(at.sampling, max_new_tokens=1)  # every answer is cut short
+    at.shaping = Shaping(truncated="drop")
+    assert collect(Refill(max_rounds=1), at).groups == ()
+    at = desk(chat, rates={"5": 0.5}, prompts=1, size=10)
+    at.sampling = replace(at.sampling, max_new_tokens=1)
+    assert len(collect(Refill(max_rounds=1), at).groups) == 1
+
+
+def test_undoing_the_scale_of_a_step_that_was_filled_up(chat):
+    """4 of 32 groups kept in a step of 8 or so: the mean over trained groups is the mean over all that were sampled."""
+    rates = {"0": 0.0, "3": 1.0, "5": 0.5}
+    for fallback in ("short", "keep"):
+        found = collect(Refill(max_rounds=1, fallback=fallback, undo_scale=True), desk(chat, rates=rates, size=10))
+        mixed = [group for group in found.groups if min(verdicts(group)) > 0]
+        assert sum(group.group.scale for group in mixed) / len(found.groups) == pytest.approx(len(mixed) / 3)
 
 
 def test_an_extended_group_is_scored_as_a_whole(chat):

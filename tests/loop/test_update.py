@@ -10,7 +10,7 @@ from covey.errors import MismatchError
 from covey.learner.learner import Learner, Limits, OptimizerKnobs
 from covey.learner.schedule import Schedule
 from covey.loop.update import UpdatePlan, old_policy, train_on
-from covey.losses import PPOClip, PromptMean, SequenceMean, TopEntropy
+from covey.losses import CPGD, Kimi, KLCov, PPOClip, PromptMean, SequenceMean, TopEntropy
 from covey.losses.objective import Objective
 from covey.testing.samples import make_scored, random_llama
 from covey.types import CreditedGroup
@@ -106,11 +106,12 @@ def test_mini_batches_do_not_depend_on_anything_but_the_seed():
 
 
 def test_early_stop_counts_what_it_leaves_out():
-    learner = learner_of(lr=0.05)
-    done = train(learner, groups(learner), passes=6, stop_kl=1e-4)
-    assert 1 < len(done.updates) < 6
-    assert done.left_out == 6 - len(done.updates)
-    assert done.updates[-1].metrics["kl/old"] > 1e-4 >= done.updates[-2].metrics["kl/old"]
+    learner = learner_of(lr=1e-4, limits=Limits(stop_kl=1e-2))
+    done = train(learner, groups(learner), passes=30)
+    assert 1 < len(done.updates) < 30
+    assert done.left_out == 30 - len(done.updates)
+    assert learner.version == len(done.updates)
+    assert all(update.metrics["kl/old"] <= 1e-2 for update in done.updates)  # what exceeds it is not applied
 
 
 @pytest.mark.parametrize("limits", [Limits(gap_mean=0.01), Limits(gap_max=0.1)])
@@ -166,7 +167,61 @@ def test_an_empty_step_trains_nothing():
     done = train(learner, silent, passes=2, minibatches=2)
     assert all(update.skipped for update in done.updates)
     assert (learner.version, done.tokens) == (0, 0)
-    assert train(learner, []).updates[0].skipped
+    assert train(learner, [], minibatches=2).updates[0].skipped
+    assert not train(learner, []).metrics.get("loss")
+
+
+def test_metrics_are_of_all_mini_batches_of_the_last_pass():
+    learner = learner_of()
+    mixed = groups(learner, count=1)
+    silent = GRPO()([make_scored([1, 1], uid=str(i)) for i in range(3)])
+    done = train(learner, [*silent, *mixed], minibatches=4)
+    assert sum(update.skipped for update in done.updates) == 3
+    assert done.metrics["grad_norm"] == max(update.grad_norm for update in done.updates) > 0
+    assert done.metrics["ratio/max"] == pytest.approx(1.0)
+    learner = learner_of(lr=0.05)
+    done = train(learner, groups(learner), minibatches=2, passes=2)
+    last = done.updates[-2:]
+    assert done.metrics["loss"] == pytest.approx(sum(update.metrics["loss"] for update in last) / 2)
+    assert done.metrics["ratio/max"] == max(update.metrics["ratio/max"] for update in last)
+    assert done.metrics["sampler/gap_max"] == done.updates[0].metrics["sampler/gap_max"] < 1e-5
+
+
+def test_later_updates_are_limited_by_how_far_they_went():
+    learner = learner_of(limits=Limits(kl_skip=1e-3), lr=0.05)
+    for old in ("sampler", "recompute"):
+        done = train(learner, groups(learner), passes=4, old=old)
+        assert [update.skipped for update in done.updates] == [False, True, True, True]
+    limited = learner_of(limits=Limits(kl=1e-3), lr=0.05)
+    weights = [
+        update.metrics["update/weight"] for update in train(limited, groups(limited), passes=3, old="sampler").updates
+    ]
+    assert weights[0] == 1.0
+    assert max(weights[1:]) < 1.0
+
+
+def test_the_probe_looks_at_long_responses_too():
+    """Short ones agree, long ones do not: with the smallest micro-batch alone it would go unseen."""
+    for budget in (1, 40, 1000):
+        learner = learner_of()
+        batch = groups(learner)
+        batch[0].scored.group.members[1].logp[-1] -= 3.0
+        plan = UpdatePlan(passes=2, tokens_per_microbatch=budget)
+        assert train_on(learner, batch, plan, at=0, seed=(0,)).old == "recompute"
+
+
+def test_a_sampler_beyond_the_limit_is_found_whatever_the_old_policy_is():
+    for old in ("sampler", "recompute", "auto"):
+        with pytest.raises(MismatchError):
+            train(learner_of(limits=Limits(gap_max=0.1)), groups(), passes=2, old=old)
+
+
+@pytest.mark.parametrize("loss", [Kimi(tau=0.5), CPGD(drift_coef=0.5), KLCov(share=0.5)])
+def test_losses_that_pull_where_there_is_no_advantage_see_silent_groups(loss):
+    learner = learner_of(policy=loss)
+    silent = GRPO()([make_scored([1, 1], uid="s", lengths=[3, 3])])
+    done = train(learner, [*groups(learner), *[sampled_by(learner, g) for g in silent]], passes=2)
+    assert done.tokens == 4 * 12 + 6
 
 
 def test_a_survey_makes_the_pass_it_needs():

@@ -16,7 +16,7 @@ from covey.losses.corrections import (
     TokenMIS,
     TokenTIS,
 )
-from covey.losses.corrections.apply import Corrections, mismatch_metrics
+from covey.losses.corrections.apply import Corrections, mismatch_metrics, sampler_log_ratio
 from covey.losses.objective import Objective
 from covey.metrics.metric import merge
 from covey.testing.loss_samples import inputs_of, make_sequences, rows_of, surveyed, totals_of
@@ -127,14 +127,35 @@ def test_metrics_do_not_depend_on_the_split():
     )
     sequences = make_sequences(lengths=(3, 70, 1, 300))
     totals = totals_of(sequences)
-    whole = merge([objective(rows_of([[s] for s in sequences], totals, False, np.nan)).metrics])
-    split = merge([objective(rows_of([[s]], totals, True, np.inf)).metrics for s in sequences])
+
+    def metrics(inputs):
+        return {**objective(inputs).metrics, **mismatch_metrics(sampler_log_ratio(inputs), inputs)}
+
+    whole = merge([metrics(rows_of([[s] for s in sequences], totals, False, np.nan))])
+    split = merge([metrics(rows_of([[s]], totals, True, np.inf)) for s in sequences])
+    assert whole["sampler/ess"] < 1.0
     assert whole.keys() == split.keys()
     for name, value in whole.items():
         assert split[name] == pytest.approx(value, abs=1e-9), name
     assert {name for name in whole if name.startswith("correction/kept/")} == {
         "correction/kept/1-64", "correction/kept/65-256", "correction/kept/257-1024",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("part", "log_w", "expected"),
+    [
+        (TokenTIS(ratio_max=1.5), [[0.0, 1.0, -1.0]], 1 / 3),
+        (SequenceTIS(ratio_max=3.0), [[0.5, 0.4]], 0.0),
+        (SequenceTIS(ratio_max=2.0), [[0.5, 0.4]], 1.0),
+        (TokenMIS(ratio_max=1.5), [[0.0, 1.0]], 0.0),
+        (Geometric(ratio_min=0.5, ratio_max=2.0), [[0.3, -0.3]], 0.0),
+        (K3Filter(kl_max=1.0), [[0.3, -0.3]], 0.0),
+    ],
+)
+def test_truncated_is_what_was_cut_to_the_cap(part, log_w, expected):
+    metrics = Corrections(parts=(part,))(sampler_off(log_w, [1.0]))[1]
+    assert metrics["correction/truncated"].value == pytest.approx(expected)
 
 
 def test_mismatch_metrics_of_equal_policies():

@@ -67,6 +67,17 @@ def test_when_extension_stops():
     assert Extension(chunk=4, largest=10, hope=0.0).more(0, 8) == 2
     assert rule.more(0, 10) == 0
     assert Extension(chunk=4, right=2, wrong=2).more(1, 3) == 4
+    assert Extension(largest=8).more(0, 0, drawn=4) == 0  # nobody could be judged
+    assert Extension(chunk=8, largest=8).more(0, 3, drawn=7) == 1  # unjudged responses count towards the largest
+
+
+def test_hope_is_for_the_kind_that_is_missing():
+    rule = Extension(chunk=1, largest=42, right=40, wrong=1)
+    assert rule.more(39, 1) == 1  # one right one more is all but certain
+    assert Extension.chance(39, 1, 2, missing=(1, 0)) > 0.99
+    # both kinds missing, two left, uniform prior: P(one of each) = 1/3
+    assert Extension.chance(0, 0, 2, missing=(1, 1)) == pytest.approx(1 / 3)
+    assert Extension.chance(0, 0, 1, missing=(1, 1)) == 0.0
 
 
 def test_the_factor_of_extension_is_one_where_nothing_is_extended():

@@ -18,9 +18,10 @@ class Advantage(Protocol):
     """Turns the scored groups of one step into credited groups, in the same order.
 
     A class may have ``needs``, a frozenset of "greedy" (one more response at temperature 0 for every prompt), "steps"
-    (step rewards with their places in the text) or "penalty" (the KL penalty token by token); and
-    ``smallest_group``, the responses it takes to credit any of them: 2 if it says nothing, 1 for a baseline from
-    elsewhere.
+    (step rewards with their places in the text) or "penalty" (the KL penalty token by token);
+    ``smallest_group`` and ``smallest_batch``, the responses to a prompt and in all that it takes to credit any of them
+    (2 and 1 if it says nothing); ``ignores_total = True`` if it is not computed from the total reward; and
+    ``bounded = True`` if it takes rewards of a certain range only.
     """
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]: ...
@@ -74,13 +75,6 @@ def rewards_of(scored: ScoredGroup) -> np.ndarray:
     return outcome - np.array([penalty.sum() for penalty in scored.shaped.penalty])
 
 
-def trained_of(scored: ScoredGroup) -> tuple[np.ndarray, ...]:
-    """Which tokens take part in the loss, bool[T] a member: all that were sampled, unless shaping chose fewer."""
-    if scored.shaped is not None:
-        return scored.shaped.trained
-    return tuple(member.sampled for member in scored.group.members)
-
-
 def is_degenerate(values: np.ndarray, tolerance: float) -> bool:
     """Whether fewer than two usable rewards remain or all of them agree to within ``tolerance`` (max - min)."""
     present = values[~np.isnan(values)]
@@ -111,7 +105,7 @@ def credited(scored: ScoredGroup, values: np.ndarray, tolerance: float) -> Credi
     usable = ~np.isnan(rewards_of(scored)) & ~np.isnan(values)
     streams = tuple(
         np.where(trained, np.float32(value if counts else 0.0), np.float32(0.0))
-        for trained, value, counts in zip(trained_of(scored), values, usable, strict=True)
+        for trained, value, counts in zip(scored.trained, values, usable, strict=True)
     )
     return CreditedGroup(scored=scored, advantages=streams, signal=signal_of(scored, tolerance))
 

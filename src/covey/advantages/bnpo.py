@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, lgamma, log
+from typing import ClassVar
 
 import numpy as np
 
 from covey.advantages.base import check_knobs, credit_each, rewards_of
+from covey.errors import AdvantageError
 from covey.types import CreditedGroup, ScoredGroup
 
 
@@ -18,10 +20,11 @@ class BNPO:
 
     (a, b) are the moments' fit of a Beta distribution to the pass rates p of the batch. Exponents (1, 1) are a plain
     baseline, (1.5, 1.5) the division by the standard deviation up to a factor of 8 / pi. This is the paper's method;
-    a loss type of the same name elsewhere is a token mean. Raises ValueError for rewards outside [0, 1].
+    a loss type of the same name elsewhere is a token mean. Raises AdvantageError for rewards outside [0, 1].
     """
 
     tolerance: float = 1e-8
+    bounded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_knobs(tolerance=self.tolerance)
@@ -32,7 +35,7 @@ class BNPO:
             present = rewards_of(group)
             present = present[~np.isnan(present)]
             if present.size and (present.min() < 0 or present.max() > 1):
-                raise ValueError(f"BNPO takes rewards in [0, 1], got {present.tolist()}; clip or scale the reward")
+                raise AdvantageError(f"BNPO takes rewards in [0, 1], got {present.tolist()}; clip or scale the reward")
             rates += [float(present.mean())] if present.size else []
         a, b = beta_moments(np.array(rates))
         return credit_each(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class GDPO:
     std_ddof: int = 1
     eps: float = 1e-4
     tolerance: float = 1e-8
+    ignores_total: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_knobs(eps=self.eps, tolerance=self.tolerance)
@@ -33,12 +35,13 @@ class GDPO:
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:
         sums = [self._weighted(group) for group in groups]
-        whitened = whiten_responses(sums, self.std_ddof, self.eps)
+        whitened = whiten_responses(sums, self.std_ddof, self.eps, self.tolerance)
         silent = [not np.nan_to_num(values).any() for values in sums]
-        return [
-            credited(group, np.zeros_like(values) if quiet else values, self.tolerance)
-            for group, values, quiet in zip(groups, whitened, silent, strict=True)
-        ]
+        done = []
+        for group, values, quiet in zip(groups, whitened, silent, strict=True):
+            found = credited(group, np.zeros_like(values) if quiet else values, self.tolerance)
+            done.append(found if quiet else replace(found, signal="ok"))  # parts may differ where totals do not
+        return done
 
     def _weighted(self, group: ScoredGroup) -> np.ndarray:
         total = np.where(np.isnan(rewards_of(group)), np.nan, 0.0)

@@ -28,6 +28,7 @@ class Hybrid:
 
     tolerance: float = 1e-8
     smallest_group: ClassVar[int] = 1
+    smallest_batch: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_knobs(tolerance=self.tolerance)
@@ -40,7 +41,7 @@ class Hybrid:
             others = (np.arange(len(groups)) != i) & (sizes > 0)
             mean = float(means[others].mean()) if others.any() else None
             lam = shrinkage(int(sizes[i]), *spread(sizes[others], means[others], variances[others]))
-            done.append(credited(group, values - mixed_baseline(values, lam, mean), self.tolerance))
+            done.append(credited(group, against(values, lam, mean, self.tolerance), self.tolerance))
         return done
 
 
@@ -69,6 +70,12 @@ def shrinkage(size: int, within: float, between: float) -> float:
         return 1.0
     noise = within / (size - 1)
     return float(noise / (noise + between)) if noise + between > 0 else 0.0  # false for NaN too
+
+
+def against(values: np.ndarray, lam: float, mean: float | None, tolerance: float) -> np.ndarray:
+    """Rewards less their mixed baseline, f64[G]; exactly 0 where the difference is within ``tolerance``."""
+    difference = values - mixed_baseline(values, lam, mean)
+    return np.where(np.abs(difference) <= tolerance, 0.0, difference)
 
 
 def mixed_baseline(values: np.ndarray, lam: float, mean: float | None) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from covey.advantages.base import check_knobs, credited, rewards_of
-from covey.advantages.hybrid import mixed_baseline, moments, shrinkage, spread
+from covey.advantages.hybrid import against, moments, shrinkage, spread
 from covey.types import CreditedGroup, ScoredGroup
 
 
@@ -40,7 +40,7 @@ class HybridRunning:
             values = rewards_of(group)
             size = int((~np.isnan(values)).sum())
             lam = shrinkage(size, self._known.get("within", np.nan), self._known.get("between", np.nan))
-            done.append(credited(group, values - mixed_baseline(values, lam, mean), self.tolerance))
+            done.append(credited(group, against(values, lam, mean, self.tolerance), self.tolerance))
         return done
 
     def observe(self, groups: Sequence[ScoredGroup], drift: float, /) -> None:

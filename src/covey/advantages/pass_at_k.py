@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class PassAtKTraining:
     k: int = 4
     eps: float = 1e-6
     tolerance: float = 1e-8
+    ignores_total: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_knobs(eps=self.eps, tolerance=self.tolerance)

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from covey.advantages.base import check_knobs, is_degenerate, rewards_of, silent_signal, trained_of
+from covey.advantages.base import check_knobs, is_degenerate, rewards_of, silent_signal
+from covey.errors import AdvantageError
 from covey.types import CreditedGroup, ScoredGroup, StepReward, Trajectory
 
 
@@ -17,14 +18,15 @@ class Process:
     """A_t = sum of (r_j - mean) / (std + eps) over steps j that end at or after token t (arXiv 2402.03300, sec. 4.1.3).
 
     Mean and standard deviation are over the step rewards of all siblings together. Early tokens add up more steps, so
-    long responses get larger advantages. A response without step rewards has advantage 0; it needs a reward that
-    gives them (``Part.steps``).
+    long responses get larger advantages. A response without step rewards has advantage 0; if nobody has any, that is
+    an AdvantageError.
     """
 
     std_ddof: int = 1
     eps: float = 1e-4
     tolerance: float = 1e-8
     needs: ClassVar[frozenset[str]] = frozenset({"steps"})
+    ignores_total: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_knobs(eps=self.eps, tolerance=self.tolerance)
@@ -32,6 +34,14 @@ class Process:
             raise ValueError(f"std_ddof is 0 (population) or 1 (sample), got {self.std_ddof}")
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:
+        judged = [
+            s for group in groups for s, r in zip(group.scores, rewards_of(group), strict=True) if not np.isnan(r)
+        ]
+        if judged and not any(score.steps for score in judged):
+            raise AdvantageError(
+                "process credits step rewards, and no response has any: use a reward that gives Part.steps, or another "
+                "advantage"
+            )
         return [self._credit(group) for group in groups]
 
     def _credit(self, group: ScoredGroup) -> CreditedGroup:
@@ -41,11 +51,11 @@ class Process:
         if not np.isfinite(pooled).all():
             raise ValueError(f"step rewards must be finite, got {pooled.tolist()}")
         if is_degenerate(pooled, self.tolerance):
-            silent = tuple(np.zeros(len(mask), dtype=np.float32) for mask in trained_of(group))
+            silent = tuple(np.zeros(len(mask), dtype=np.float32) for mask in group.trained)
             return CreditedGroup(scored=group, advantages=silent, signal=silent_signal(group))
         mean, deviation = pooled.mean(), pooled.std(ddof=self.std_ddof) + self.eps
         streams = []
-        for member, mask, found in zip(group.group.members, trained_of(group), steps, strict=True):
+        for member, mask, found in zip(group.group.members, group.trained, steps, strict=True):
             values = np.zeros(len(mask))
             for step, last in zip(found, last_tokens(member, found), strict=True):
                 values[: last + 1] += (step.value - mean) / deviation

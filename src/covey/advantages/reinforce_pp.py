@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from covey.advantages.base import check_knobs, outcome_of, trained_of
+from covey.advantages.base import check_knobs, outcome_of
 from covey.advantages.whiten import whiten_tokens
 from covey.types import CreditedGroup, ScoredGroup
 
@@ -28,6 +28,7 @@ class ReinforcePP:
     tolerance: float = 1e-8
     needs: ClassVar[frozenset[str]] = frozenset({"penalty"})
     smallest_group: ClassVar[int] = 1
+    smallest_batch: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_knobs(eps=self.eps, tolerance=self.tolerance)
@@ -39,7 +40,7 @@ class ReinforcePP:
         return whiten_tokens(groups, streams, self.std_ddof, self.eps, self.tolerance)
 
     def _returns(self, group: ScoredGroup) -> list[np.ndarray]:
-        masks = trained_of(group)
+        masks = group.trained
         penalties = group.shaped.penalty if group.shaped is not None else None
         rows = []
         for i, (mask, outcome) in enumerate(zip(masks, outcome_of(group), strict=True)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covey.advantages.base import check_knobs, rewards_of, trained_of
+from covey.advantages.base import check_knobs, rewards_of
 from covey.advantages.whiten import whiten_tokens
 from covey.types import CreditedGroup, ScoredGroup
 
@@ -36,5 +36,5 @@ class ReinforcePPBaseline:
             present = rewards[~np.isnan(rewards)]
             centred = rewards - (present.mean() if present.size else 0.0)
             centred[np.abs(centred) <= self.tolerance] = 0.0
-            streams.append([np.where(mask, value, 0.0) for mask, value in zip(trained_of(group), centred, strict=True)])
+            streams.append([np.where(mask, value, 0.0) for mask, value in zip(group.trained, centred, strict=True)])
         return whiten_tokens(groups, streams, self.std_ddof, self.eps, self.tolerance)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from covey.advantages.base import check_knobs, credited, rewards_of, usable_rewards
+from covey.errors import AdvantageError
 from covey.types import CreditedGroup, ScoredGroup
 
 
@@ -32,8 +33,10 @@ class ReMax:
     @staticmethod
     def _baseline(group: ScoredGroup) -> float:
         if group.greedy is None:
-            raise ValueError(
+            raise AdvantageError(
                 f"ReMax needs the greedy response of prompt {group.group.prompt.uid!r}, but the group has none: "
                 "sample it with rollout(..., greedy=True)"
             )
+        if group.shaped is not None:
+            return group.shaped.greedy
         return float(usable_rewards([group.greedy.total])[0])  # NaN if it could not be judged

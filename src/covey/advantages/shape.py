@@ -49,32 +49,34 @@ class Shaping:
         """
         shaped = []
         for i, group in enumerate(groups):
-            found = self._shaped(group)
+            chosen = [self.tokens(member) for member in group.group.members]
+            found = self._shaped(group, chosen)
             if ref_logps is not None and divergence is not None:
                 found = replace(
                     found,
                     ref_logp=tuple(ref_logps[i]),
                     penalty=tuple(
                         np.where(mask, kl_coef * divergence(_ratio(member.logp, ref, mask)), 0.0)
-                        for member, ref, mask in zip(group.group.members, ref_logps[i], found.trained, strict=True)
+                        for member, ref, mask in zip(group.group.members, ref_logps[i], chosen, strict=True)
                     ),
                 )
             shaped.append(replace(group, shaped=found))
         return shaped
 
-    def _shaped(self, group: ScoredGroup) -> Shaped:
+    def _shaped(self, group: ScoredGroup, trained: list[np.ndarray]) -> Shaped:
         members = group.group.members
-        outcome = usable_rewards([score.total for score in group.scores]) * self.scale
-        if self.clip is not None:
-            outcome = np.clip(outcome, *self.clip)  # NaN stays NaN
-        trained = [self.tokens(member) for member in members]
+        greedy = group.greedy.total if group.greedy is not None else None
+        *outcomes, baseline = usable_rewards([*(score.total for score in group.scores), greedy]) * self.scale
+        outcome = np.array(outcomes)
+        if self.clip is not None:  # NaN stays NaN
+            outcome, baseline = np.clip(outcome, *self.clip), np.clip(baseline, *self.clip)
         outcome[[not mask.any() for mask in trained]] = np.nan
         cut = np.array([member.finish == "length" for member in members], dtype=bool)
         if self.truncated == "drop":
             outcome[cut] = np.nan
         if self.truncated != "keep":
             trained = [mask & ~gone for mask, gone in zip(trained, cut, strict=True)]
-        return Shaped(outcome=outcome, trained=tuple(trained))
+        return Shaped(outcome=outcome, trained=tuple(trained), greedy=float(baseline))
 
 
 def _ratio(logp: np.ndarray, ref: np.ndarray, mask: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from covey.advantages.base import check_knobs, credited, rewards_of
 from covey.advantages.whiten import whiten_responses
+from covey.errors import AdvantageError
 from covey.types import CreditedGroup, ScoredGroup
 
 
@@ -33,6 +34,8 @@ class SPO:
     eps: float = 1e-8
     tolerance: float = 1e-8
     smallest_group: ClassVar[int] = 1
+    smallest_batch: ClassVar[int] = 2
+    bounded: ClassVar[bool] = True
     _seen: dict[str, list[float]] = field(default_factory=dict, init=False)  # uid: a, b, total drift when it was seen
     _drift: float = field(default=0.0, init=False)
 
@@ -46,7 +49,7 @@ class SPO:
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:
         raw = [self._rewards(group) - self.baseline(group.group.prompt.uid) for group in groups]
-        whitened = whiten_responses(raw, self.std_ddof, self.eps)
+        whitened = whiten_responses(raw, self.std_ddof, self.eps, self.tolerance)
         return [credited(group, values, self.tolerance) for group, values in zip(groups, whitened, strict=True)]
 
     def baseline(self, uid: str) -> float:
@@ -85,7 +88,7 @@ class SPO:
     def _rewards(group: ScoredGroup) -> np.ndarray:
         rewards = rewards_of(group)
         if np.nanmin(rewards, initial=0.0) < 0 or np.nanmax(rewards, initial=1.0) > 1:
-            raise ValueError(
+            raise AdvantageError(
                 f"SPO counts rewards as successes between 0 and 1, got {rewards.tolist()} for prompt "
                 f"{group.group.prompt.uid!r}; clip or scale the reward (reward.clip, reward.scale)"
             )

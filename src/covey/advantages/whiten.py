@@ -6,29 +6,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from covey.advantages.base import rewards_of, signal_of, trained_of
+from covey.advantages.base import is_degenerate, rewards_of, signal_of
 from covey.types import CreditedGroup, ScoredGroup
 
 
-def whiten(values: np.ndarray, weights: np.ndarray, ddof: int, eps: float) -> np.ndarray:
-    """(x - mean) / (std + eps) of f64[n], each entry counted ``weights`` times; NaN and entries of weight 0 stay out.
+def whiten(values: np.ndarray, ddof: int, eps: float, tolerance: float) -> np.ndarray:
+    """(x - mean) / (std + eps) of f64[n]; NaN stays NaN and out of the statistics.
 
-    With fewer than two counted entries, or none that differ, the result is 0.
+    Exactly 0 where fewer than two values are there or all agree to within ``tolerance``: dividing rounding noise by
+    its own spread would make it as large as a signal.
     """
-    counted = ~np.isnan(values) & (weights > 0)
-    total = weights[counted].sum()
-    if total <= ddof:
-        return np.where(counted, 0.0, np.nan)
-    mean = (weights[counted] * values[counted]).sum() / total
-    variance = (weights[counted] * (values[counted] - mean) ** 2).sum() / (total - ddof)
-    deviation = np.sqrt(variance) + eps
-    return np.where(counted, (values - mean) / deviation if deviation > 0 else 0.0, np.nan)
+    present = values[~np.isnan(values)]
+    if is_degenerate(values, tolerance):
+        return np.where(np.isnan(values), np.nan, 0.0)
+    return (values - present.mean()) / (present.std(ddof=ddof) + eps)
 
 
-def whiten_responses(per_group: Sequence[np.ndarray], ddof: int = 1, eps: float = 1e-8) -> list[np.ndarray]:
+def whiten_responses(per_group: Sequence[np.ndarray], ddof: int, eps: float, tolerance: float) -> list[np.ndarray]:
     """Whiten one value a response over the whole batch."""
     flat = np.concatenate(per_group) if per_group else np.zeros(0)
-    return split_like(whiten(flat, np.ones_like(flat), ddof, eps), per_group)
+    return split_like(whiten(flat, ddof, eps, tolerance), per_group)
 
 
 def split_like(flat: np.ndarray, shapes: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -41,16 +38,13 @@ def whiten_tokens(
 ) -> list[CreditedGroup]:
     """Whiten token streams (one f64[T] a member of each group) over all trained tokens of judged responses."""
     masks = [
-        [
-            trained & bool(usable)
-            for trained, usable in zip(trained_of(group), ~np.isnan(rewards_of(group)), strict=True)
-        ]
+        [trained & bool(usable) for trained, usable in zip(group.trained, ~np.isnan(rewards_of(group)), strict=True)]
         for group in groups
     ]
     pairs = zip((s for rows in streams for s in rows), (m for rows in masks for m in rows), strict=True)
     picked = [stream[mask] for stream, mask in pairs]
     flat = np.concatenate(picked) if picked else np.zeros(0)
-    pieces = iter(split_like(whiten(flat, np.ones_like(flat), ddof, eps), picked))
+    pieces = iter(split_like(whiten(flat, ddof, eps, tolerance), picked))
     done = []
     for group, row_masks in zip(groups, masks, strict=True):
         advantages = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from covey.advantages.base import rewards_of, trained_of
+from covey.advantages.base import rewards_of
 from covey.types import CreditedGroup, MicroBatch, ScoredGroup, StepBatch, Totals, Trajectory
 
 
@@ -30,7 +30,7 @@ class Row:
 
 def group_rows(group: CreditedGroup) -> list[Row]:
     """The judged responses of a group that have a token in the loss."""
-    scored, masks = group.scored, trained_of(group.scored)
+    scored, masks = group.scored, group.scored.trained
     usable = ~np.isnan(rewards_of(scored))
     chosen = [i for i, mask in enumerate(masks) if usable[i] and mask.any()]
     tokens = sum(int(masks[i].sum()) for i in chosen)
@@ -39,18 +39,12 @@ def group_rows(group: CreditedGroup) -> list[Row]:
         Row(
             trajectory=scored.group.members[i],
             trained=masks[i],
-            advantage=group.advantages[i],
+            advantage=group.advantages[i] * np.float32(scored.group.scale),
             ref_logp=None if refs is None else refs[i],
-            weight=scored.group.scale,
             group_tokens=tokens,
         )
         for i in chosen
     ]
-
-
-def count_totals(groups: Sequence[CreditedGroup]) -> Totals:
-    """Denominators of the step: every judged response counts, also where its advantage is 0."""
-    return _totals([group_rows(group) for group in groups])
 
 
 def _totals(per_group: Sequence[Sequence[Row]]) -> Totals:
@@ -69,10 +63,10 @@ def pad(
 ) -> StepBatch:
     """Lay the step's judged responses out in right-padded rows, at most ``tokens_per_microbatch`` cells a micro-batch.
 
-    Groups whose advantages are all 0 are left out unless ``keep_silent``: a KL or entropy term has a gradient there
-    too. They count in the totals either way, so leaving them out changes no number. ``equal_prompts`` weighs
-    responses by (mean group size / size of their group), so that a prompt counts once however many were drawn for it.
-    A row longer than the budget gets a micro-batch of its own. Rows are sorted by length to save padding.
+    Groups whose advantages are all 0 are left out unless ``keep_silent``: a KL or entropy term, and some losses, have
+    a gradient there too. They count in the totals either way. ``equal_prompts`` weighs responses by (mean group size /
+    size of their group), so that a prompt counts once however many were drawn for it. A row longer than the budget gets
+    a micro-batch of its own. Rows are sorted by length to save padding.
     """
     per_group = [group_rows(group) for group in groups]
     totals = _totals(per_group)

@@ -40,7 +40,7 @@ class Ziegler:
     def after(self, kl: float, responses: int) -> float:
         """The coefficient after a step whose ``responses`` had this KL."""
         error = min(0.2, max(-0.2, kl / self.target - 1))
-        return self._coef * (1 + error * responses / self.horizon)
+        return self._coef * max(0.0, 1 + error * responses / self.horizon)
 
     def state(self) -> dict[str, Any]:
         return {"coef": self._coef}

@@ -19,7 +19,7 @@ from covey.learner.survey import whole_step
 from covey.losses.corrections.apply import mismatch_metrics
 from covey.losses.objective import Objective
 from covey.losses.ratio import log_ratio
-from covey.metrics.metric import Metric, merge
+from covey.metrics.metric import Mean, Metric, combine
 from covey.types import LossInputs, MicroBatch, ScoredGroup, StepBatch, Totals, UpdateResult
 
 if TYPE_CHECKING:
@@ -44,14 +44,16 @@ class Limits:
     """What a step may not exceed; infinity allows all.
 
     ``gap_mean`` and ``gap_max``: difference of trainer's and sampler's log-probs before the first update, nats.
-    ``kl`` scales the whole gradient by kl / KL where KL(sampler, policy) exceeds it, ``kl_skip`` drops the update;
-    KL in nats a token.
+    ``kl`` scales the whole gradient by kl / KL where KL(sampler, policy) exceeds it, ``kl_skip`` drops the update.
+    ``stop_kl``: an update whose policy is already further than this from the one before the batch is not made. KL in
+    nats a token.
     """
 
     gap_mean: float = math.inf
     gap_max: float = math.inf
     kl: float = math.inf
     kl_skip: float = math.inf
+    stop_kl: float = math.inf
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -111,11 +113,19 @@ class Learner:
 
     @torch.no_grad()
     def probe(self, batch: StepBatch) -> Gap:
-        """Compare with the sampler's log-probs on the smallest micro-batch: do both see the same policy?"""
-        if not batch.micro:
+        """Compare with the sampler's log-probs on a few rows, from the longest to the shortest: is it the same policy?
+
+        Eight at most; which ones does not depend on how the batch is split.
+        """
+        rows = [(micro, row) for micro in batch.micro for row in range(micro.tokens.shape[0])]
+        picked = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 8)).round().astype(int)) if rows else []
+        gaps = [torch.zeros(0)]
+        for micro, row in (rows[i] for i in picked):
+            one = self._on_device(one_row(micro, row))
+            gaps.append((token_logps(self.model, one)[0] - one.behavior_logp)[one.trained].abs().cpu().float())
+        difference = torch.cat(gaps)
+        if not difference.numel():
             return Gap(largest=0.0, mean=0.0, tokens=0)
-        micro = self._on_device(min(batch.micro, key=lambda part: part.tokens.numel()))
-        difference = (token_logps(self.model, micro)[0] - micro.behavior_logp)[micro.trained].abs()
         return Gap(largest=float(difference.max()), mean=float(difference.mean()), tokens=difference.numel())
 
     @torch.no_grad()
@@ -149,19 +159,25 @@ class Learner:
             return UpdateResult(version=self.version, grad_norm=0.0, lr=lr, skipped=True, metrics={})
         self.optimizer.zero_grad(set_to_none=True)
         known = self.objective.survey(whole_step(batch.micro, batch.totals)) if self.objective.surveys else {}
-        metrics = merge([self._backward(self._on_device(micro), batch.totals, known) for micro in batch.micro])
+        parts = combine([self._backward(self._on_device(micro), batch.totals, known) for micro in batch.micro])
+        metrics = {name: metric.value for name, metric in parts.items()}
         if first:
             self._check_gap(metrics)
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = float(torch.nn.utils.get_total_norm(gradients))
         divergence = metrics.get("sampler/kl_k3", 0.0)
-        if not math.isfinite(norm) or divergence > self.limits.kl_skip:
+        stopped = metrics.get("kl/old", 0.0) > self.limits.stop_kl
+        skipped = stopped or not math.isfinite(norm) or divergence > self.limits.kl_skip
+        if skipped:
             self.optimizer.zero_grad(set_to_none=True)
-            return UpdateResult(version=self.version, grad_norm=norm, lr=lr, skipped=True, metrics=metrics)
-        weight = min(1.0, self.limits.kl / divergence) if divergence > 0 else 1.0
-        self._update(lr, weight * min(1.0, self.knobs.max_grad_norm / (weight * norm + 1e-6)))
-        metrics["update/weight"] = weight
-        return UpdateResult(version=self.version, grad_norm=norm, lr=lr, skipped=False, metrics=metrics)
+        else:
+            weight = min(1.0, self.limits.kl / divergence) if divergence > 0 else 1.0
+            self._update(lr, weight * min(1.0, self.knobs.max_grad_norm / (weight * norm + 1e-6)))
+            parts["update/weight"] = Mean(weight, 1.0)
+            metrics["update/weight"] = weight
+        return UpdateResult(
+            version=self.version, grad_norm=norm, lr=lr, skipped=skipped, metrics=metrics, parts=parts, stopped=stopped
+        )
 
     def _update(self, lr: float, scale: float) -> None:
         for parameter in self.model.parameters():
@@ -184,7 +200,7 @@ class Learner:
         output = self.objective(inputs)
         output.loss.backward()
         now = log_ratio(inputs.logp.detach(), micro.behavior_logp, micro.trained)
-        return {**mismatch_metrics(now, inputs), **output.metrics}
+        return {**output.metrics, **mismatch_metrics(now, inputs)}
 
     def _inputs(self, micro: MicroBatch, totals: Totals, known: Mapping[str, float]) -> LossInputs:
         entropy_grad, exact, ref = "entropy" in self.objective.needs, None, micro.ref_logp
@@ -217,6 +233,12 @@ class Learner:
     def parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Trained parameters by name, in a fixed order."""
         return ((name, p) for name, p in self.model.named_parameters() if p.requires_grad)
+
+
+def one_row(micro: MicroBatch, row: int) -> MicroBatch:
+    """A micro-batch of one of its rows."""
+    streams = {f.name: stream[row : row + 1] for f in fields(micro) if (stream := getattr(micro, f.name)) is not None}
+    return MicroBatch(**streams)
 
 
 def exceeds(value: float, limit: float) -> bool:

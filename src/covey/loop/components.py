@@ -12,15 +12,14 @@ from pydantic import TypeAdapter, ValidationError
 from covey.advantages import ADVANTAGES, Advantage
 from covey.advantages.shape import Shaping
 from covey.advantages.tokens import TOKEN_CHOICES, FunctionChoice, TokenChoice
-from covey.config import LossSection, RewardSection, RunConfig
+from covey.config import NamedPart, RewardSection, RunConfig
 from covey.controllers import ENTROPY_CONTROLLERS, KL_CONTROLLERS, RAMPS
 from covey.errors import ConfigError, did_you_mean
 from covey.learner.learner import Learner, Limits, OptimizerKnobs
 from covey.learner.model import Policy
 from covey.learner.schedule import Schedule
 from covey.loop.controls import Controls
-from covey.loop.strategies import STRATEGIES, Strategy
-from covey.loop.strategies.predictive import Predictive
+from covey.loop.strategies import STRATEGIES, Predictive, Reactive, Refill, Strategy
 from covey.loop.update import UpdatePlan
 from covey.losses import AGGREGATIONS, LOSSES
 from covey.losses.corrections import CORRECTIONS
@@ -78,12 +77,30 @@ def make_advantage(config: RunConfig, strategy: Strategy) -> Advantage:
             f"groups.smallest = {strategy.smallest}, but advantage {section.name!r} credits nothing in groups of fewer "
             f"than {needed}"
         )
-    if config.kl.where == "reward" and config.kl.coef and section.name in ("gdpo", "process", "pass_at_k"):
+    batch = size * config.sampling.prompts_per_step
+    if batch < getattr(advantage, "smallest_batch", 1):
         raise ConfigError(
-            f'kl.where = "reward" does nothing with advantage {section.name!r}, which is not computed from the total '
-            'reward; use kl.where = "loss"'
+            f"a step of {batch} response gives advantage {section.name!r} nothing to compare with; raise "
+            "sampling.prompts_per_step or sampling.group_size"
         )
+    _check_rewards_reach(config, advantage)
     return advantage
+
+
+def _check_rewards_reach(config: RunConfig, advantage: Advantage) -> None:
+    """Raise ConfigError for shaping of the total that the estimator would not see, or could not take."""
+    section = config.advantage
+    ignores, bounded = getattr(advantage, "ignores_total", False), getattr(advantage, "bounded", False)
+    if config.kl.where == "reward" and config.kl.coef and (ignores or bounded):
+        why = (
+            "is not computed from the total reward" if ignores else "takes rewards of a fixed range, without a penalty"
+        )
+        raise ConfigError(f'kl.where = "reward" and advantage {section.name!r}, which {why}: use kl.where = "loss"')
+    if ignores and (config.reward.clip is not None or config.reward.scale != 1.0):
+        raise ConfigError(
+            f"reward.clip and reward.scale act on the total reward, from which advantage {section.name!r} is not "
+            "computed: leave them out, or weigh the parts in reward.parts"
+        )
 
 
 def smallest_group(advantage: Advantage) -> int:
@@ -99,6 +116,14 @@ def make_strategy(config: RunConfig) -> Strategy:
         raise ConfigError(
             f"groups.smallest <= sampling.group_size <= groups.largest expected (the mean size is group_size), got "
             f"{strategy.smallest}, {size} and {strategy.largest}"
+        )
+    if isinstance(strategy, Reactive) and size >= strategy.largest:
+        raise ConfigError(
+            f"groups.largest = {strategy.largest} must be above sampling.group_size = {size}, or nothing is extended"
+        )
+    if isinstance(strategy, Refill) and size < 2:
+        raise ConfigError(
+            'groups.name = "refill" keeps groups with right and wrong answers; groups of one are never mixed'
         )
     return strategy
 
@@ -122,6 +147,8 @@ def _tokens(config: RunConfig) -> TokenChoice:
     if section.name in TOKEN_CHOICES or ":" not in section.name:
         return make_component("tokens", TOKEN_CHOICES, section.name, section.knobs)
     target = load_function(section.name)
+    if not isinstance(target, type) and section.knobs:
+        raise ConfigError(f"tokens {section.name!r} is a function and takes no settings, got {sorted(section.knobs)}")
     if isinstance(target, type):
         return make_component("tokens", {section.name: target}, section.name, section.knobs)
     return FunctionChoice(target)
@@ -138,11 +165,15 @@ def make_objective(config: RunConfig) -> Objective:
     aggregation = make_component(
         "loss.aggregation", AGGREGATIONS, section.aggregation, constant if takes_length else {}
     )
-    corrects_itself = getattr(policy, "off_policy", False) and section.correction == LossSection().correction
-    parts = tuple(
-        make_component("loss.correction", CORRECTIONS, part.name, part.knobs)
-        for part in (() if corrects_itself else section.correction)
-    )
+    chosen = section.correction
+    if chosen is None:  # the default, unless the loss weighs by the sampler itself
+        chosen = [] if getattr(policy, "off_policy", False) else [NamedPart(name="token_tis")]
+    parts = tuple(make_component("loss.correction", CORRECTIONS, part.name, part.knobs) for part in chosen)
+    if config.optim.old_logp == "sampler" and getattr(policy, "ratio_free", False) and parts:
+        raise ConfigError(
+            f'optim.old_logp = "sampler" leaves the correction to the ratio of the loss, and {section.name!r} has '
+            'none: use "auto" or "recompute"'
+        )
     try:
         return Objective(
             policy=policy,
@@ -161,6 +192,15 @@ def make_controls(config: RunConfig) -> Controls:
     kl, entropy, sampling = config.kl, config.entropy, config.sampling
     if kl.control != "fixed" and kl.coef == 0:
         raise ConfigError(f"kl.control = {kl.control!r} multiplies kl.coef, which is 0 and would stay 0")
+    if kl.coef == 0 and (kl.refresh or kl.unbiased or kl.where == "reward"):
+        raise ConfigError("kl.refresh, kl.unbiased and kl.where say how the divergence acts, but kl.coef is 0")
+    if entropy.control in ("linear", "cosine") and entropy.coef == 0 and not entropy.knobs.get("last"):
+        raise ConfigError(f"entropy.control = {entropy.control!r} from entropy.coef = 0 to 0 does nothing")
+    responses = sampling.prompts_per_step * sampling.group_size
+    if kl.control == "ziegler" and 0.2 * responses >= kl.knobs.get("horizon", 10_000.0):
+        raise ConfigError(
+            f"kl.horizon must be above 0.2 x {responses} responses of a step, or the coefficient could fall to 0"
+        )
     ramp: dict[str, Any] = {"first": sampling.temperature}
     if sampling.temperature_last is not None:
         ramp["last"] = sampling.temperature_last
@@ -198,6 +238,7 @@ def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Lea
             gap_max=optim.gap_max or math.inf,
             kl=optim.kl_limit or math.inf,
             kl_skip=optim.kl_skip or math.inf,
+            stop_kl=optim.stop_kl or math.inf,
         ),
     )
 
@@ -211,7 +252,6 @@ def make_update_plan(config: RunConfig, equal_prompts: bool) -> UpdatePlan:
         tokens_per_microbatch=optim.tokens_per_microbatch,
         old=optim.old_logp,
         agree=optim.agree,
-        stop_kl=optim.stop_kl or math.inf,
         equal_prompts=equal_prompts and config.loss.aggregation != "prompt_mean",
     )
 

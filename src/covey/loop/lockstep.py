@@ -107,6 +107,11 @@ class Run:
         desk = self.desk()
         collected = await w.strategy(desk)
         check_failures(collected.everything, config.reward.max_failed)
+        if not collected.groups:
+            self.note_once(
+                f"step {self.step + 1}: none of {len(collected.rejected)} groups had right and wrong answers, so there is "
+                "nothing to train on. Where no reward knows right from wrong, reward.pass_threshold decides."
+            )
         clock = Clock(desk.seconds)
         shaped = w.shaping(collected.groups, **self.penalty(collected.groups))
         credited = w.advantage(shaped)
@@ -138,6 +143,7 @@ class Run:
             context=ScoreContext(step=self.step, steps=config.run.steps),
             rates=w.rates,
             plan=w.plan,
+            shaping=w.shaping,
             stage=self.view.stage,
         )
 
@@ -157,12 +163,13 @@ class Run:
         """Let all that remembers earlier steps take in this one, now that it is over."""
         w = self.workshop
         for group in collected.everything:
-            right, wrong = verdicts(group)
+            right, wrong = verdicts(group, collected.unconditional)
             if right + wrong:
                 w.rates.observe(group.group.prompt.uid, right, wrong)
         if isinstance(w.advantage, Remembering):
             drift = record.metrics.get("kl/old", 0.0)
-            w.advantage.observe(shaped, 0.0 if math.isnan(drift) else drift)
+            everything = [*shaped, *w.shaping(collected.rejected)]
+            w.advantage.observe(everything, 0.0 if math.isnan(drift) else drift)
         w.controls.observe(record.metrics, self.step)
         every = self.config.kl.refresh
         if every and w.learner.reference is not None and (self.step + 1) % every == 0:
@@ -172,9 +179,13 @@ class Run:
         """Say once for every kind of failure that rewards fail; how often stands in ``reward/failed``."""
         errors = Counter(score.error for group in scored for score in group.scores if score.error)
         for error, count in errors.items():
-            if error not in self.noted:
-                self.noted.add(error)
-                self.view.note(f"step {self.step + 1}: {count} responses could not be scored: {error}")
+            self.note_once(f"step {self.step + 1}: {count} responses could not be scored: {error}", key=error)
+
+    def note_once(self, text: str, key: str = "no group") -> None:
+        """Say something the first time that it happens."""
+        if key not in self.noted:
+            self.noted.add(key)
+            self.view.note(text)
 
     def record(
         self,
@@ -184,16 +195,16 @@ class Run:
         clock: Clock,
         temperature: float,
     ) -> StepRecord:
-        """One line of metrics. Numbers of the loss come from the last update, the sampler's gap from the first."""
+        """One line of metrics."""
         w, updates = self.workshop, trained.updates
         metrics = group_metrics(credited, [uncredited(group) for group in collected.rejected])
         self.tokens += int(metrics["tokens/sampled"])
-        for update in reversed(updates):
-            metrics |= {k: v for k, v in update.metrics.items() if k.startswith("sampler/") or update is updates[-1]}
+        metrics |= trained.metrics
         metrics |= w.scorer.drain_logged()
-        metrics |= sampling_metrics(collected.everything, len(collected.groups), collected.rounds, temperature)
+        metrics |= sampling_metrics(
+            collected.everything, len(collected.groups), collected.rounds, temperature, collected.unconditional
+        )
         metrics |= {
-            "grad_norm": updates[-1].grad_norm,
             "lr": updates[-1].lr,
             "update/count": float(len(updates)),
             "update/skipped": float(sum(update.skipped for update in updates)),

@@ -93,8 +93,9 @@ def rollout_rows(step: int, groups: Sequence[CreditedGroup]) -> Iterator[dict[st
     """One mapping a response: text, reward and its parts, advantage, and the sampled tokens with their log-probs."""
     for number, group in enumerate(groups):
         prompt = group.scored.group.prompt
-        members = zip(group.scored.group.members, group.scored.scores, group.advantages, strict=True)
-        for member, score, advantage in members:
+        scored = group.scored
+        members = zip(scored.group.members, scored.scores, scored.trained, group.advantages, strict=True)
+        for member, score, trained, advantage in members:
             drawn = member.sampled
             yield {
                 "step": step,
@@ -106,7 +107,7 @@ def rollout_rows(step: int, groups: Sequence[CreditedGroup]) -> Iterator[dict[st
                 "reply": member.reply,
                 "reward": score.total,
                 "correct": score.correct,
-                "advantage": float(advantage[drawn].mean()),
+                "advantage": float(advantage[trained].mean()) if trained.any() else 0.0,
                 "signal": group.signal,
                 "parts": dict(score.parts),
                 "why": dict(score.why),

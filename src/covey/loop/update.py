@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +10,7 @@ import numpy as np
 
 from covey.batching.pad import pad
 from covey.learner.learner import Gap, Learner, OldPolicy
+from covey.metrics.metric import merge
 from covey.types import CreditedGroup, StepBatch, UpdateResult
 
 
@@ -19,7 +19,7 @@ class UpdatePlan:
     """How often a batch is trained on. ``passes`` x ``minibatches`` optimizer steps, each with its own denominators.
 
     ``old``: "auto" takes the sampler's log-probs as the old policy's if a probe finds them within ``agree`` nats of the
-    trainer's, and makes a pass if not. ``stop_kl``: no further update once KL(old, current), nats a token, exceeds it.
+    trainer's, and makes a pass if not.
     """
 
     passes: int = 1
@@ -27,7 +27,6 @@ class UpdatePlan:
     tokens_per_microbatch: int = 8192
     old: Literal["auto", "sampler", "recompute"] = "auto"
     agree: float = 1e-5
-    stop_kl: float = math.inf
     equal_prompts: bool = False
 
 
@@ -45,6 +44,20 @@ class Trained:
     def tokens(self) -> int:
         """Tokens forwarded in one pass."""
         return sum(int(micro.trained.sum()) for batch in self.batches for micro in batch.micro)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Over the updates of the last pass; the sampler's mismatch is that of the first, before anything moved.
+
+        The loss is the mean over mini-batches, the gradient norm the largest.
+        """
+        last = [update for update in self.updates[-len(self.batches) :] if update.metrics]
+        found = merge([update.parts for update in last])
+        if last:
+            found["loss"] = found["loss"] / len(last)
+        first = next((update.metrics for update in self.updates if update.metrics), {})
+        found |= {name: value for name, value in first.items() if name.startswith("sampler/")}
+        return found | {"grad_norm": float(np.max([update.grad_norm for update in self.updates]))}
 
     @property
     def sequences(self) -> int:
@@ -76,9 +89,9 @@ def train_on(
     start, wanted = learner.version, len(order)
     for i in order:
         result = learner.step(batches[i], at, first=learner.version == start)
-        updates.append(result)
-        if result.metrics.get("kl/old", 0.0) > plan.stop_kl:
+        if result.stopped:
             break
+        updates.append(result)
     return Trained(
         updates=tuple(updates), batches=tuple(batches), old=old, version=start, left_out=wanted - len(updates)
     )
@@ -98,6 +111,6 @@ def old_policy(learner: Learner, batches: Sequence[StepBatch], plan: UpdatePlan)
 
 def _parts(count: int, parts: int, rng: np.random.Generator) -> list[list[int]]:
     """Group numbers dealt into ``parts`` lists of nearly equal size, whole groups; in order if there is one."""
-    if parts == 1:
+    if parts == 1 or count == 0:
         return [list(range(count))]
     return [sorted(part.tolist()) for part in np.array_split(rng.permutation(count), parts) if part.size]

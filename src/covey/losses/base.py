@@ -33,7 +33,8 @@ class TokenLoss(Protocol):
 
     A class may have ``needs``, a frozenset of "old_logp" (a pass before the first update, whatever else would do) or
     "old_entropy" (exact entropy of the policy before the first update); ``off_policy = True`` if it corrects for the
-    sampler itself, so that no correction may be added.
+    sampler itself, so that no correction may be added; ``ratio_free = True`` if its policy term has no ratio to the old
+    policy; ``pulls = True`` if a token without advantage has a gradient once the policy has moved.
     """
 
     def __call__(self, inputs: LossInputs, /) -> TokenTerm: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log1p
+from typing import ClassVar
 
 import torch
 
@@ -24,6 +25,7 @@ class CPGD:
     clip_low: float = 0.2
     clip_high: float = 0.2
     drift_coef: float = 0.01
+    pulls: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_bounds(self.clip_low, self.clip_high)

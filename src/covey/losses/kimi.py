@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from covey.losses.base import TokenTerm
 from covey.losses.ratio import kept, old_log_ratio
@@ -17,6 +18,8 @@ class Kimi:
     """
 
     tau: float = 0.1
+    pulls: ClassVar[bool] = True
+    ratio_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.tau >= 0:

@@ -25,6 +25,7 @@ class KLCov:
     share: float = 2e-4
     coef: float = 1.0
     needs: ClassVar[frozenset[str]] = frozenset({"old_logp"})
+    pulls: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1 or not self.coef >= 0:

@@ -50,8 +50,12 @@ class Objective:
 
     @property
     def regularised(self) -> bool:
-        """Whether a token without advantage has a gradient, so that groups without contrast must be forwarded."""
-        return self.entropy_coef != 0 or (self.kl_coef != 0 and self.kl.where == "loss")
+        """Whether a token without advantage matters, so that groups without contrast must be forwarded.
+
+        It does if it has a gradient, or if other tokens are compared with it.
+        """
+        in_loss = self.kl_coef != 0 and self.kl.where == "loss"
+        return in_loss or self.entropy_coef != 0 or self.surveys or getattr(self.policy, "pulls", False)
 
     @property
     def surveys(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from covey.losses.base import TokenTerm
 from covey.losses.ratio import kept
@@ -16,6 +17,8 @@ class Reinforce:
     On policy its gradient is that of the clipped surrogate. With repeated updates or a stale sampler it is biased
     unless a correction weighs it.
     """
+
+    ratio_free: ClassVar[bool] = True
 
     def __call__(self, inputs: LossInputs, /) -> TokenTerm:
         return TokenTerm(values=-kept(inputs, inputs.advantage) * kept(inputs, inputs.logp), metrics={})

@@ -97,7 +97,12 @@ Metric = Mean | Sum | Maximum | Minimum | Effective
 
 
 def merge(parts: Iterable[Mapping[str, Metric]]) -> dict[str, float]:
-    """Reduce the metrics of all micro-batches, name by name. Raises TypeError when a name changes its kind."""
+    """Reduce the metrics of all micro-batches, name by name, to numbers. Raises TypeError as :func:`combine` does."""
+    return {name: metric.value for name, metric in combine(parts).items()}
+
+
+def combine(parts: Iterable[Mapping[str, Metric]]) -> dict[str, Metric]:
+    """Add metrics up, name by name, ready to be combined further. Raises TypeError when a name changes its kind."""
     merged: dict[str, Metric] = {}
     for part in parts:
         for name, metric in part.items():
@@ -105,7 +110,7 @@ def merge(parts: Iterable[Mapping[str, Metric]]) -> dict[str, float]:
             if seen is not None and type(seen) is not type(metric):
                 raise TypeError(f"metric {name!r} is both {type(seen).__name__} and {type(metric).__name__}")
             merged[name] = metric if seen is None else seen + metric  # type: ignore[operator]
-    return {name: metric.value for name, metric in merged.items()}
+    return merged
 
 
 def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> Mean:

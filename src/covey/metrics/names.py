@@ -28,14 +28,16 @@ METRICS: dict[str, MetricName] = {
     "group/too_few": MetricName("share", "groups with fewer than two judged responses", "0"),
     "group/reward_std": MetricName("reward", "mean over groups of the sample standard deviation of rewards", "above 0"),
     "group/distinct": MetricName("share", "different response texts in a group, mean over groups", "above 0.3"),
-    "advantage/mean": MetricName("advantage", "mean over judged responses", "near 0"),
+    "advantage/mean": MetricName(
+        "advantage", "mean over responses with trained tokens, of their trained tokens", "near 0"
+    ),
     "advantage/abs_mean": MetricName("advantage", "mean absolute value over judged responses", "above 0"),
     "length/mean": MetricName("tokens", "sampled tokens a response"),
     "length/p95": MetricName("tokens", "95th percentile of sampled tokens"),
     "length/max": MetricName("tokens", "longest response"),
     "length/truncated": MetricName("share", "responses that ran into the token limit", "below 0.05"),
     "loss": MetricName("nats", "the step's loss; near 0 by construction when on policy, so no sign of progress"),
-    "grad_norm": MetricName("1", "gradient norm before clipping", "below 10"),
+    "grad_norm": MetricName("1", "gradient norm before clipping, the largest of the step's updates", "below 10"),
     "lr": MetricName("1", "learning rate of the step"),
     "update/count": MetricName("count", "optimizer steps on this batch"),
     "update/left_out": MetricName("count", "optimizer steps that early stopping left out"),

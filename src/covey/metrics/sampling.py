@@ -13,8 +13,14 @@ MOST = 256
 """The largest group size that is ever suggested."""
 
 
-def sampling_metrics(everything: Sequence[ScoredGroup], kept: int, rounds: int, temperature: float) -> dict[str, float]:
-    """Of all groups that a step sampled, ``kept`` of which are trained on."""
+def sampling_metrics(
+    everything: Sequence[ScoredGroup], kept: int, rounds: int, temperature: float, unconditional: int | None = None
+) -> dict[str, float]:
+    """Of all groups that a step sampled, ``kept`` of which are trained on.
+
+    ``unconditional``: how many members of a group were drawn whatever the others were (None: all of them). Only those
+    tell the pass rate of a prompt: a group that was extended until it was mixed has too few of the common kind.
+    """
     sizes = [len(group.group.members) for group in everything]
     return {
         "sampling/groups": float(len(everything)),
@@ -23,11 +29,13 @@ def sampling_metrics(everything: Sequence[ScoredGroup], kept: int, rounds: int, 
         "sampling/rounds": float(rounds),
         "sampling/group_size": mean(sizes),
         "sampling/temperature": temperature,
-        **suggestions(everything, temperature),
+        **suggestions(everything, temperature, unconditional),
     }
 
 
-def suggestions(groups: Sequence[ScoredGroup], temperature: float) -> dict[str, float]:
+def suggestions(
+    groups: Sequence[ScoredGroup], temperature: float, unconditional: int | None = None
+) -> dict[str, float]:
     """A group size and a temperature to try, as numbers.
 
     Size first: the smallest at which a prompt of the median pass rate has a mixed group in 19 of 20 cases. Temperature
@@ -36,7 +44,7 @@ def suggestions(groups: Sequence[ScoredGroup], temperature: float) -> dict[str, 
     """
     rates, distinct = [], []
     for group in groups:
-        known = [score.correct for score in group.scores if score.correct is not None]
+        known = [score.correct for score in group.scores[:unconditional] if score.correct is not None]
         rates += [(sum(known) + 1) / (len(known) + 2)] if known else []
         replies = [member.reply for member in group.group.members]
         distinct += [len(set(replies)) / len(replies)] if len(replies) > 1 else []

@@ -58,12 +58,10 @@ def _part_means(scores: Sequence[Score]) -> dict[str, float]:
 
 def _advantage_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
     values = [
-        float(advantage[member.sampled].mean())
+        float(advantage[trained].mean())
         for group in groups
-        for member, score, advantage in zip(
-            group.scored.group.members, group.scored.scores, group.advantages, strict=True
-        )
-        if score.total is not None
+        for trained, score, advantage in zip(group.scored.trained, group.scored.scores, group.advantages, strict=True)
+        if score.total is not None and trained.any()
     ]
     return {"advantage/mean": mean(values), "advantage/abs_mean": mean([abs(value) for value in values])}
 

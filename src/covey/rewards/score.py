@@ -63,8 +63,9 @@ class Scorer:
         rows = [self._total([parts[i] for parts in columns], applies) for i in range(len(group.members))]
         greedy = None
         if group.greedy is not None:  # by itself, so that rewards which compare siblings do not see one more
-            alone = await self._score(replace(group, members=(group.greedy,), greedy=None), context)
-            greedy = alone.scores[0]
+            alone = replace(group, members=(group.greedy,), greedy=None)
+            single = await asyncio.gather(*(judge(item.reward, alone, context) for item in self.rewards))
+            greedy = self._total([parts[0] for parts in single], applies)
         weights = {item.reward.name: item.weight for item in self.rewards}
         return ScoredGroup(group=group, scores=tuple(rows), greedy=greedy, weights=weights)
 

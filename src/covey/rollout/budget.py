@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import exp, lgamma
 
 import numpy as np
 
@@ -63,9 +64,9 @@ def neyman_shares(rates: Sequence[float], budget: float) -> np.ndarray:
 class Extension:
     """When to sample further responses for a group, ``chunk`` at a time up to ``largest`` in all.
 
-    Stops once at least ``right`` responses are right and ``wrong`` are wrong, or when the chance that the rest brings
-    the missing kind is below ``hope``: for a group of n that agree and R responses left, with a Beta(a, b) prior,
-    1 - product over j < R of (b + n + j) / (a + b + n + j).
+    Stops once at least ``right`` responses are right and ``wrong`` are wrong, or when the chance that the R responses
+    left bring what is missing is below ``hope``: Beta-binomial, from a Beta(a, b) prior and the counts so far. For n
+    that are all wrong and ``right = 1`` that is 1 - product over j < R of (b + n + j) / (a + b + n + j).
     """
 
     chunk: int = 8
@@ -78,23 +79,37 @@ class Extension:
         if self.chunk < 1 or self.largest < 2 or min(self.right, self.wrong) < 1 or not 0 <= self.hope < 1:
             raise ValueError(f"chunk >= 1, largest >= 2, right, wrong >= 1 and 0 <= hope < 1 expected, got {self}")
 
-    def more(self, right: int, wrong: int, prior: tuple[float, float] = (1.0, 1.0)) -> int:
-        """How many responses to add to a group with these counts; 0 to stop."""
-        left = self.largest - right - wrong
-        if left <= 0 or (right >= self.right and wrong >= self.wrong):
+    def more(self, right: int, wrong: int, prior: tuple[float, float] = (1.0, 1.0), drawn: int | None = None) -> int:
+        """How many responses to add to a group with these counts; 0 to stop.
+
+        ``drawn`` counts those that could not be judged too. A group of which none could is left as it is.
+        """
+        left = self.largest - (right + wrong if drawn is None else drawn)
+        if left <= 0 or right + wrong == 0:
             return 0
-        return 0 if self.chance(right, wrong, left, prior) < self.hope else min(self.chunk, left)
+        missing = max(0, self.right - right), max(0, self.wrong - wrong)
+        if missing == (0, 0) or self.chance(right, wrong, left, prior, missing) < self.hope:
+            return 0
+        return min(self.chunk, left)
 
     @staticmethod
-    def chance(right: int, wrong: int, left: int, prior: tuple[float, float] = (1.0, 1.0)) -> float:
-        """Beta-binomial chance that ``left`` more responses bring at least one of the kind that is rarer so far."""
+    def chance(
+        right: int,
+        wrong: int,
+        left: int,
+        prior: tuple[float, float] = (1.0, 1.0),
+        missing: tuple[int, int] | None = None,
+    ) -> float:
+        """Chance that ``left`` more responses hold ``missing`` right and wrong ones.
+
+        By default one of the kind that there is none of.
+        """
         a, b = prior[0] + right, prior[1] + wrong
-        rare, common = (a, b) if right <= wrong else (b, a)
-        steps = np.arange(left)
-        return float(1.0 - np.prod((common + steps) / (rare + common + steps)))
+        hits, misses = missing or (int(right == 0), int(wrong == 0))
+        return sum(_beta_binomial(k, left, a, b) for k in range(hits, left - misses + 1))
 
     def scale(self, rate: float, first: int, prior: tuple[float, float] = (1.0, 1.0)) -> float:
-        """What extending does to a prompt's expected gradient, as a factor, if its pass rate is ``rate``.
+        """What extending does to a prompt's expected gradient under leave-one-out credit, if its pass rate is ``rate``.
 
         Groups that agree are extended and pooled, so prompts with extreme rates weigh more: the factor is the expected
         sample variance c (n - c) / (n (n - 1)) of the final group over p (1 - p). Exact, by going through all counts.
@@ -122,6 +137,12 @@ def _final_variance(rule: Extension, rate: float, first: int, prior: tuple[float
                 following[after] = following.get(after, 0.0) + chance * likely
         pending = following
     return expected
+
+
+def _beta_binomial(k: int, n: int, a: float, b: float) -> float:
+    """Chance of ``k`` successes in ``n`` trials whose rate has a Beta(a, b) distribution."""
+    ways = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+    return exp(ways + lgamma(k + a) + lgamma(n - k + b) - lgamma(n + a + b) + lgamma(a + b) - lgamma(a) - lgamma(b))
 
 
 def _binomial(n: int, rate: float) -> np.ndarray:

@@ -120,7 +120,7 @@ def test_only_trained_tokens_are_credited(advantage: Advantage) -> None:
     masks[0][3] = False  # its first sampled token
     masks[2][:] = False
     outcome = np.array([1.0, 0.0, np.nan, 0.25])
-    (credited,) = advantage([replace(group, shaped=Shaped(outcome=outcome, trained=tuple(masks)))])
+    (credited,) = advantage([replace(group, shaped=Shaped(outcome=outcome, trained=tuple(masks), greedy=0.5))])
     assert credited.advantages[0][3] == 0
     assert not credited.advantages[2].any()
     assert any(stream.any() for stream in credited.advantages)

@@ -7,6 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
+
+from covey.advantages.base import outcome_of
+from covey.advantages.shape import Shaping
 from covey.controllers import PassRates
 from covey.engines.base import Engine
 from covey.prompts.cursor import Cursor
@@ -25,6 +29,7 @@ class Collected:
     rejected: tuple[ScoredGroup, ...] = ()
     rounds: int = 1
     equal_prompts: bool = False  # group sizes differ, and each prompt is to count once
+    unconditional: int | None = None  # members drawn whatever the others were; None: all. Pass rates are of these
 
     @property
     def everything(self) -> tuple[ScoredGroup, ...]:
@@ -47,6 +52,7 @@ class Desk:
     context: ScoreContext
     rates: PassRates  # of earlier steps only
     plan: RolloutPlan = field(default_factory=RolloutPlan)
+    shaping: Shaping = field(default_factory=Shaping)
     stage: Callable[[str], None] = lambda name: None  # tells a person what is going on
     seconds: dict[str, float] = field(default_factory=lambda: {"sample": 0.0, "score": 0.0})
 
@@ -60,6 +66,13 @@ class Desk:
         groups = await rollout(prompts, self.engine, self.chat, self.sampling, sizes, seed, self.plan)
         self.seconds["sample"] += time.perf_counter() - began
         return await self._score(groups)
+
+    def verdicts(self, group: ScoredGroup) -> tuple[int, int]:
+        """How many responses that credit will be computed from are right and wrong, by raw correctness."""
+        (shaped,) = self.shaping([group])
+        counted = ~np.isnan(outcome_of(shaped))
+        known = [s.correct for s, counts in zip(group.scores, counted, strict=True) if counts and s.correct is not None]
+        return sum(known), len(known) - sum(known)
 
     async def extend(self, scored: Sequence[ScoredGroup], more: Sequence[int]) -> list[ScoredGroup]:
         """Add ``more[i]`` responses to group i. Extended groups are scored anew: rewards may compare siblings."""
@@ -85,12 +98,12 @@ class Strategy(Protocol):
     async def __call__(self, desk: Desk, /) -> Collected: ...
 
 
-def verdicts(group: ScoredGroup) -> tuple[int, int]:
-    """How many judged responses are right and wrong, by raw correctness, whatever shaping is added to rewards."""
-    known = [score.correct for score in group.scores if score.correct is not None and score.total is not None]
+def verdicts(group: ScoredGroup, members: int | None = None) -> tuple[int, int]:
+    """How many judged responses are right and wrong, by raw correctness; of the first ``members`` if given."""
+    known = [score.correct for score in group.scores[:members] if score.correct is not None and score.total is not None]
     return sum(known), len(known) - sum(known)
 
 
 def scaled(group: ScoredGroup, factor: float) -> ScoredGroup:
-    """The same group with its weight in the step multiplied."""
+    """The same group with its advantages to be multiplied."""
     return replace(group, group=replace(group.group, scale=group.group.scale * factor))

@@ -15,7 +15,9 @@ class Predictive:
 
     ``value = "knapsack"`` favours prompts that are hard but not hopeless (see covey.rollout.budget), ``"variance"``
     minimises the variance of the gradient. Pass rates are those of earlier steps, so sizes do not depend on
-    what is then drawn; as each prompt counts once whatever its size, the expected gradient is that of fixed groups.
+    what is then drawn; as each prompt counts once whatever its size, the expected gradient under leave-one-out credit
+    (``rloo``) is that of fixed groups. Under ``group_mean`` a group of n has (n - 1) / n of it, under ``grpo`` a share
+    that grows with n.
     """
 
     smallest: int = 2

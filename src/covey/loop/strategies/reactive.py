@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from covey.loop.strategies.base import Collected, Desk, scaled, verdicts
+from covey.loop.strategies.base import Collected, Desk, scaled
 from covey.rollout.budget import Extension
 
 
@@ -14,8 +14,8 @@ class Reactive:
 
     Looking before deciding favours prompts of extreme pass rate: the factor on a prompt's expected gradient is
     ``Extension.scale``. Unless ``correct`` is off, each prompt is divided by that factor at the pass rate known from
-    earlier steps, never by one from the group itself. Exact if that rate is; where it is not, ``predictive`` is
-    unbiased.
+    earlier steps, never by one from the group itself. Exact if that rate is, and credit is leave-one-out (``rloo``);
+    other estimators weigh prompts by group size and pass rate in their own ways.
     """
 
     chunk: int = 8
@@ -37,10 +37,10 @@ class Reactive:
         rates = desk.rates.means([prompt.uid for prompt in prompts])
         groups = await desk.sample(prompts, desk.group_size)
         rounds = 1
-        while any(more := [rule.more(*verdicts(group), prior) for group in groups]):
+        while any(more := [rule.more(*desk.verdicts(group), prior, len(group.group.members)) for group in groups]):
             groups = await desk.extend(groups, more)
             rounds += 1
         if self.correct:
             factors = [rule.scale(rate, desk.group_size, prior) for rate in rates]
             groups = [scaled(group, 1 / factor) for group, factor in zip(groups, factors, strict=True)]
-        return Collected(groups=tuple(groups), rounds=rounds, equal_prompts=True)
+        return Collected(groups=tuple(groups), rounds=rounds, equal_prompts=True, unconditional=desk.group_size)

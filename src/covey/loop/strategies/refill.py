@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from covey.loop.strategies.base import Collected, Desk, scaled, verdicts
+from covey.loop.strategies.base import Collected, Desk, scaled
 from covey.types import ScoredGroup
 
 
@@ -38,16 +38,18 @@ class Refill:
         while len(kept) < desk.prompts_per_step and rounds < self.max_rounds:
             asked = self._asked(desk.prompts_per_step, len(kept), len(kept) + len(rejected))
             for group in await desk.sample(desk.cursor.take(asked), desk.group_size, at_round=rounds):
-                (kept if min(verdicts(group)) > 0 else rejected).append(group)
+                (kept if min(desk.verdicts(group)) > 0 else rejected).append(group)
             rounds += 1
         share = len(kept) / (len(kept) + len(rejected))
         surplus = kept[desk.prompts_per_step :]
         kept = kept[: desk.prompts_per_step]
-        if self.undo_scale:
-            kept = [scaled(group, share) for group in kept]
+        filling: list[ScoredGroup] = []
         if self.fallback == "keep":
             missing = desk.prompts_per_step - len(kept)
-            kept, rejected = kept + rejected[:missing], rejected[missing:]
+            filling, rejected = rejected[:missing], rejected[missing:]
+        if self.undo_scale and kept:  # the mean over all that were sampled, whatever the mean is taken over here
+            kept = [scaled(group, share * (len(kept) + len(filling)) / len(kept)) for group in kept]
+        kept = kept + filling
         return Collected(groups=tuple(kept), rejected=(*rejected, *surplus), rounds=rounds)
 
     @staticmethod

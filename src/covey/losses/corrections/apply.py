@@ -32,15 +32,12 @@ class Corrections:
             raise ValueError(f"{' and '.join(weighing)} would weigh the same ratio twice; keep one of them")
 
     def __call__(self, inputs: LossInputs, /) -> tuple[torch.Tensor, dict[str, Metric]]:
-        """Weights of the policy term, [B, S], without gradient, and the metrics of the sampler's mismatch."""
+        """Weights of the policy term, [B, S], without gradient, and what became of the tokens."""
         with torch.no_grad():
-            if inputs.behavior_logp is None:
+            if inputs.behavior_logp is None or not self.parts:
                 return torch.ones_like(inputs.logp), {}
-            log_w = sampler_log_ratio(inputs)
-            weight = self._weight(log_w, inputs)
-            metrics = mismatch_metrics(log_w, inputs)
-            if self.parts:
-                metrics |= _kept_metrics(weight, log_w, inputs)
+            weight, capped = self._weight(inputs)
+            metrics = _kept_metrics(weight, capped, inputs)
             if self.normalize:
                 weight = weight / (inputs.statistics["correction_mean"] or 1.0)
             return weight, metrics
@@ -49,14 +46,17 @@ class Corrections:
         """The mean weight, if it is divided by."""
         if not self.normalize or step.behavior_logp is None:
             return {}
-        weight = self._weight(sampler_log_ratio(step), step)
-        return {"correction_mean": float(weight[step.trained].double().mean())}
+        return {"correction_mean": float(self._weight(step)[0][step.trained].double().mean())}
 
-    def _weight(self, log_w: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
-        weight = torch.ones_like(log_w)
+    def _weight(self, inputs: LossInputs) -> tuple[torch.Tensor, torch.Tensor]:
+        """The product of all parts, and where one of them was cut to its cap."""
+        log_w = sampler_log_ratio(inputs)
+        weight, capped = torch.ones_like(log_w), torch.zeros_like(inputs.trained)
         for part in self.parts:
-            weight = weight * part(log_w, inputs)
-        return weight
+            found = part(log_w, inputs)
+            weight = weight * found
+            capped = capped | (found == getattr(part, "ratio_max", torch.inf))
+        return weight, capped & (weight > 0)
 
 
 def sampler_log_ratio(inputs: LossInputs) -> torch.Tensor:
@@ -96,14 +96,13 @@ def _per_sequence(log_w: torch.Tensor, inputs: LossInputs) -> tuple[int, torch.T
     return ids.numel(), sums, torch.bincount(places, minlength=ids.numel()).to(log_w.dtype)
 
 
-def _kept_metrics(weight: torch.Tensor, log_w: torch.Tensor, inputs: LossInputs) -> dict[str, Metric]:
+def _kept_metrics(weight: torch.Tensor, capped: torch.Tensor, inputs: LossInputs) -> dict[str, Metric]:
     trained = inputs.trained
     lengths = trained_per_sequence(trained, inputs.segment)
-    rho = log_w.exp()
     metrics: dict[str, Metric] = {
         "correction/weight": masked_mean(weight, trained),
         "correction/dropped": masked_mean(weight == 0, trained),
-        "correction/truncated": masked_mean((weight > 0) & (weight < rho * (1 - 1e-6)), trained),
+        "correction/truncated": masked_mean(capped, trained),
     }
     low = 0
     for high in (*BUCKETS, None):
