@@ -139,9 +139,8 @@ def main() -> None:
             )
     worst = max(row["share"] for row in rows)
     if not args.json:
-        print(
-            f"step: sampling {whole['sample']:.0f} s, training {whole['train']:.0f} s, {torch.get_num_threads()} threads"
-        )
+        threads = torch.get_num_threads()
+        print(f"step: sampling {whole['sample']:.0f} s, training {whole['train']:.0f} s on {threads} threads")
         print(f"worst share {100 * worst:.3f} %")
     if worst >= 0.02:
         raise SystemExit("credit and batching take 2 % of the step or more")

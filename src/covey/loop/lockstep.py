@@ -109,8 +109,8 @@ class Run:
         check_failures(collected.everything, config.reward.max_failed)
         if not collected.groups:
             self.note_once(
-                f"step {self.step + 1}: none of {len(collected.rejected)} groups had right and wrong answers, so there is "
-                "nothing to train on. Where no reward knows right from wrong, reward.pass_threshold decides."
+                f"step {self.step + 1}: none of {len(collected.rejected)} groups is mixed: nothing "
+                "is trained. Where no reward knows right from wrong, reward.pass_threshold decides."
             )
         clock = Clock(desk.seconds)
         shaped = w.shaping(collected.groups, **self.penalty(collected.groups))
