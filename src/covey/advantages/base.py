@@ -135,7 +135,9 @@ def credit_each(
 
 
 def check_knobs(**knobs: float) -> None:
-    """Raise ValueError naming the first knob that is negative or not finite."""
+    """Raise ValueError naming the first knob that is negative or not finite, or a ``std_ddof`` that is not 0 or 1."""
     for name, value in knobs.items():
+        if name == "std_ddof" and value not in (0, 1):
+            raise ValueError(f"std_ddof is 0 (population) or 1 (sample), got {value}")
         if not np.isfinite(value) or value < 0:
             raise ValueError(f"{name} must be finite and not negative, got {value}")

@@ -25,9 +25,7 @@ class GRPO:
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
-        if self.std_ddof not in (0, 1):
-            raise ValueError(f"std_ddof is 0 (population) or 1 (sample), got {self.std_ddof}")
-        check_knobs(eps=self.eps, tolerance=self.tolerance)
+        check_knobs(eps=self.eps, tolerance=self.tolerance, std_ddof=self.std_ddof)
 
     def of_rewards(self, rewards: np.ndarray) -> np.ndarray:
         """Advantages f64[n] of one group's usable rewards f64[n], n >= 2."""

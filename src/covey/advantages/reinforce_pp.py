@@ -31,9 +31,9 @@ class ReinforcePP:
     smallest_batch: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        check_knobs(eps=self.eps, tolerance=self.tolerance)
-        if not 0 < self.gamma <= 1 or self.std_ddof not in (0, 1):
-            raise ValueError(f"0 < gamma <= 1 and std_ddof 0 or 1 expected, got {self.gamma} and {self.std_ddof}")
+        check_knobs(eps=self.eps, tolerance=self.tolerance, std_ddof=self.std_ddof)
+        if not 0 < self.gamma <= 1:
+            raise ValueError(f"0 < gamma <= 1 expected, got {self.gamma}")
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:
         streams = [self._returns(group) for group in groups]

@@ -25,9 +25,7 @@ class ReinforcePPBaseline:
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
-        check_knobs(eps=self.eps, tolerance=self.tolerance)
-        if self.std_ddof not in (0, 1):
-            raise ValueError(f"std_ddof is 0 (population) or 1 (sample), got {self.std_ddof}")
+        check_knobs(eps=self.eps, tolerance=self.tolerance, std_ddof=self.std_ddof)
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:
         streams = []

@@ -40,7 +40,7 @@ class SPO:
     _drift: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        check_knobs(prior_size=self.prior_size, eps=self.eps, tolerance=self.tolerance)
+        check_knobs(prior_size=self.prior_size, eps=self.eps, tolerance=self.tolerance, std_ddof=self.std_ddof)
         if not 0 <= self.forget_min <= self.forget_max <= 1 or not 0 < self.prior_mean < 1 or self.drift_half <= 0:
             raise ValueError(
                 "0 <= forget_min <= forget_max <= 1, 0 < prior_mean < 1 and drift_half > 0 expected, got "
