@@ -17,7 +17,7 @@ LAYERS = [
     {"metrics"},
     {"advantages", "losses", "controllers"},
     {"batching"},
-    {"checkpoint"},
+    {"checkpoint", "planner"},
     {"prompts", "engines", "rewards"},
     {"rollout", "learner", "observe"},
     {"loop"},
