@@ -296,6 +296,8 @@ def section_of(leaf: str) -> str:
     """
     if "." in leaf:
         return leaf
+    if leaf in RunConfig.model_fields and issubclass(RunConfig.model_fields[leaf].annotation or Section, Component):
+        return f"{leaf}.name"
     homes = {f"{section}.{name}": name for section in RunConfig.model_fields for name in _fields_at([section])}
     joined = {path.replace(".", "_", 1): path for path in homes}
     found = [path for path, name in homes.items() if name == leaf]

@@ -8,14 +8,14 @@ import torch
 from safetensors.torch import load_file
 
 import covey
-from covey.advantages import ADVANTAGES
-from covey.errors import ConfigError, MismatchError, RewardError
+from covey.advantages import ADVANTAGES, GRPO
+from covey.errors import AdvantageError, ConfigError, MismatchError, RewardError
 from covey.loop import preflight
 from covey.loop.strategies import STRATEGIES
 from covey.losses import AGGREGATIONS, LOSSES
 from covey.losses.corrections import CORRECTIONS
 from covey.metrics.names import describe
-from covey.types import Part, StepReward
+from covey.types import CreditedGroup, Part, StepReward
 
 PROMPTS = [f"{a}+{b}=?" for a in range(4) for b in range(4)]
 
@@ -255,6 +255,13 @@ def test_only_chosen_tokens_are_trained(tokens, model_folder, tmp_path):
         ({"advantage.name": "pass_at_k"}, "fewer than 5 responses"),
         ({"advantage.name": "pkpo", "advantage.k": 5}, "fewer than 5 responses"),
         ({"advantage.name": "pkpo", "groups.name": "predictive"}, "groups.smallest = 2"),
+        ({"kl_coef": 0.1, "kl.first": 0.5}, "unknown key kl.first"),
+        ({"kl_coef": 0.1, "kl.control": "zeigler"}, "unknown kl.control 'zeigler'"),
+        ({"kl_coef": 5.0, "kl.control": "band"}, "within floor"),
+        ({"entropy_coef": 0.1, "entropy.control": "linear", "entropy.last": -1.0}, "reward certainty"),
+        ({"loss.correction": [], "correction_normalize": True}, "nothing to normalise"),
+        ({"advantage.name": "spo", "advantage.prior_size": 0.0}, "prior_size > 0"),
+        ({"advantage.eps": -1.0}, "advantage 'grpo': eps must be finite and not negative, got -1.0"),
         ({"kl.control": "ziegler"}, "is 0 and would stay 0"),
         ({"loss.correction": ["token_tis", "icepop"]}, "weigh the same ratio twice"),
         ({"loss.correction": ["tokentis"]}, "Did you mean 'token_tis'"),
@@ -290,3 +297,80 @@ def test_contradictions_are_named_before_anything_is_written(settings, message, 
 def test_one_response_a_prompt_is_enough_for_some(name, model_folder, tmp_path):
     result = run(model_folder, tmp_path / "run", group_size=1, steps=3, **{"advantage.name": name})
     assert any(line["advantage/abs_mean"] > 0 for line in check(result, model_folder))
+
+
+@pytest.mark.parametrize("returned", [None, "text", [(1,)], [("a", "b")]])
+def test_a_token_function_of_ones_own_is_tried_before_the_run(returned, model_folder, tmp_path, monkeypatch):
+    import types
+
+    module = types.ModuleType("own_tokens")
+    module.choose = lambda reply: returned
+    monkeypatch.setitem(__import__("sys").modules, "own_tokens", module)
+    with pytest.raises(AdvantageError, match=r"must return \(start, stop\) pairs"):
+        run(model_folder, tmp_path / "run", tokens="own_tokens:choose")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (lambda groups: None, "one CreditedGroup for each"),
+        (lambda groups: [], "one CreditedGroup for each"),
+        (lambda groups: [shortened(g) for g in groups], "one number a token"),
+        (lambda groups: [spoiled(g) for g in groups], "not finite for prompt"),
+    ],
+)
+def test_an_advantage_of_ones_own_must_keep_its_word(broken, message, model_folder, tmp_path, monkeypatch):
+    import types
+
+    module = types.ModuleType("own_advantage")
+    module.Own = type("Own", (), {"__call__": lambda self, groups: broken(groups)})
+    monkeypatch.setitem(__import__("sys").modules, "own_advantage", module)
+    with pytest.raises(AdvantageError, match=message):
+        run(model_folder, tmp_path / "run", advantage="own_advantage:Own")
+
+
+def shortened(group):
+    credited = GRPO()([group])[0]
+    return CreditedGroup(scored=group, advantages=tuple(a[:-1] for a in credited.advantages), signal="ok")
+
+
+def spoiled(group):
+    credited = GRPO()([group])[0]
+    return CreditedGroup(scored=group, advantages=tuple(a * math.nan for a in credited.advantages), signal="ok")
+
+
+def test_weights_of_rewards_can_be_given_in_python(model_folder, tmp_path):
+    parts = [{"name": "exact_number"}, {"name": "tags", "weight": 0.1}]
+    rows = [{"prompt": prompt, "answer": "1"} for prompt in PROMPTS]
+    settings = {"steps": 1, "group_size": 4, "max_new_tokens": 4, "eval.prompts": 0, "reward.parts": parts}
+    result = covey.train(str(model_folder), rows, dir=str(tmp_path / "run"), quiet=True, **settings)
+    assert 'weight" = 0.1' in result.folder.config.read_text()
+    with pytest.raises(ConfigError, match="say the same thing"):
+        covey.train(str(model_folder), rows, "tags", dir=str(tmp_path / "other"), quiet=True, **settings)
+
+
+def test_equal_answers_are_no_signal_while_the_policy_is_the_reference(model_folder, tmp_path):
+    """The penalty of step 0 is rounding noise: it must not make siblings differ."""
+    lines = run(
+        model_folder, tmp_path / "run", steps=1, reward=lambda completions: [1.0] * len(completions),
+        kl_coef=0.5, where="reward", estimator="k1", **{"advantage.name": "rloo"},
+    ).folder.read_metrics()  # fmt: skip
+    assert lines[0]["group/ok"] == 0.0
+    assert lines[0]["update/skipped"] == 1.0
+
+
+def test_a_stopped_update_tells_how_far_the_policy_was(model_folder, tmp_path):
+    (line, *_) = run(model_folder, tmp_path / "run", steps=1, updates_per_batch=9, stop_kl=1e-6).folder.read_metrics()
+    assert line["update/left_out"] > 0
+    assert line["kl/old"] > 1e-6
+
+
+def test_over_the_kl_limit_the_policy_moves_less(model_folder, tmp_path):
+    """Adam is blind to the size of a gradient: scaling it alone would limit nothing."""
+    moved = []
+    for name, limit in (("free", 0.0), ("limited", 1e-6)):
+        result = run(model_folder, tmp_path / name, steps=1, updates_per_batch=4, kl_limit=limit)
+        before, after = (load_file(path / "model.safetensors") for path in (model_folder, result.folder.final))
+        moved.append(max(float((before[key] - tensor).abs().max()) for key, tensor in after.items()))
+    assert moved[1] < 0.6 * moved[0]

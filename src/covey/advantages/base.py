@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from covey.errors import AdvantageError
 from covey.types import CreditedGroup, ScoredGroup, Signal
 
 
@@ -132,6 +133,21 @@ def credit_each(
             values[present] = of_rewards(rewards[present])
         done.append(credited(scored, values, tolerance))
     return done
+
+
+def check_credited(groups: Sequence[ScoredGroup], credited: Sequence[CreditedGroup], name: str) -> None:
+    """Raise AdvantageError unless there is one finite stream of the right length for every member of every group."""
+    if not isinstance(credited, list) or len(credited) != len(groups):
+        raise AdvantageError(f"advantage {name} must return one CreditedGroup for each of {len(groups)} groups")
+    for group, found in zip(groups, credited, strict=True):
+        shapes = [stream.shape for stream in found.advantages]
+        if shapes != [member.tokens.shape for member in group.group.members]:
+            raise AdvantageError(f"advantage {name} must give each member one number a token, got shapes {shapes}")
+        if not all(np.isfinite(stream).all() for stream in found.advantages):
+            raise AdvantageError(
+                f"advantage {name} gave a number that is not finite for prompt {group.group.prompt.uid!r}; rewards "
+                f"{rewards_of(group).tolist()}"
+            )
 
 
 def check_knobs(**knobs: float) -> None:

@@ -15,6 +15,9 @@ from covey.types import ScoredGroup, Shaped
 Truncated = Literal["keep", "mask", "drop"]
 """Responses that ran into the token limit: trained like others; in the baseline but not in the loss; in neither."""
 
+ROUNDING = 1e-5
+"""Nats by which two passes over the same tokens may differ in single precision."""
+
 Divergence = Callable[[np.ndarray], np.ndarray]
 """An estimator of KL a token from log(policy / reference), f64[T]."""
 
@@ -80,5 +83,9 @@ class Shaping:
 
 
 def _ratio(logp: np.ndarray, ref: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """log(policy / reference) f64[T], 0 where not trained."""
-    return np.where(mask, logp.astype(np.float64), 0.0) - np.where(mask, ref.astype(np.float64), 0.0)
+    """log(policy / reference) f64[T], 0 where not trained, and where it is within the rounding of two passes.
+
+    Otherwise the noise of single precision would make equal answers differ as long as the policy is the reference.
+    """
+    ratio = np.where(mask, logp.astype(np.float64), 0.0) - np.where(mask, ref.astype(np.float64), 0.0)
+    return np.where(np.abs(ratio) <= ROUNDING, 0.0, ratio)

@@ -41,10 +41,14 @@ class SPO:
 
     def __post_init__(self) -> None:
         check_knobs(prior_size=self.prior_size, eps=self.eps, tolerance=self.tolerance, std_ddof=self.std_ddof)
-        if not 0 <= self.forget_min <= self.forget_max <= 1 or not 0 < self.prior_mean < 1 or self.drift_half <= 0:
+        if (
+            not 0 <= self.forget_min <= self.forget_max <= 1
+            or not 0 < self.prior_mean < 1
+            or min(self.drift_half, self.prior_size) <= 0
+        ):
             raise ValueError(
-                "0 <= forget_min <= forget_max <= 1, 0 < prior_mean < 1 and drift_half > 0 expected, got "
-                f"{self.forget_min}, {self.forget_max}, {self.prior_mean} and {self.drift_half}"
+                "0 <= forget_min <= forget_max <= 1, 0 < prior_mean < 1, drift_half > 0, prior_size > 0 expected, got "
+                f"{self.forget_min}, {self.forget_max}, {self.prior_mean}, {self.drift_half} and {self.prior_size}"
             )
 
     def __call__(self, groups: Sequence[ScoredGroup], /) -> list[CreditedGroup]:

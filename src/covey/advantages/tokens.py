@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from covey.errors import AdvantageError
 from covey.types import Trajectory, Turn
 
 Span = tuple[int, int]
@@ -95,7 +96,14 @@ class FunctionChoice(TextChoice):
         self.function = function
 
     def spans(self, reply: str) -> Sequence[Span]:
-        return self.function(reply)
+        name = getattr(self.function, "__name__", "function")
+        try:
+            return [(int(start), int(stop)) for start, stop in self.function(reply)]
+        except Exception as error:  # a user's code
+            raise AdvantageError(
+                f"tokens function {name} must return (start, stop) pairs of characters of the reply; on {reply[:40]!r}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
 
 TOKEN_CHOICES: dict[str, type] = {

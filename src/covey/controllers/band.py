@@ -34,6 +34,8 @@ class Band:
                 "0 < low < high, 0 < floor <= ceiling and gain > 0 expected, got "
                 f"{self.low}, {self.high}, {self.floor}, {self.ceiling} and {self.gain}"
             )
+        if not self.floor <= self.first <= self.ceiling:
+            raise ValueError(f"coef = {self.first} must lie within floor {self.floor} and ceiling {self.ceiling}")
         self._coef = self.first
 
     def coef(self, step: int, steps: int, /) -> float:

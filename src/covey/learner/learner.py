@@ -44,9 +44,9 @@ class Limits:
     """What a step may not exceed; infinity allows all.
 
     ``gap_mean`` and ``gap_max``: difference of trainer's and sampler's log-probs before the first update, nats.
-    ``kl`` scales the whole gradient by kl / KL where KL(sampler, policy) exceeds it, ``kl_skip`` drops the update.
-    ``stop_kl``: an update whose policy is already further than this from the one before the batch is not made. KL in
-    nats a token.
+    ``kl`` scales gradient and learning rate by kl / KL where KL(sampler, policy) exceeds it, ``kl_skip`` drops the
+    update. ``stop_kl``: an update whose policy is already further than this from the one before the batch is not made.
+    KL in nats a token.
     """
 
     gap_mean: float = math.inf
@@ -172,7 +172,8 @@ class Learner:
             self.optimizer.zero_grad(set_to_none=True)
         else:
             weight = min(1.0, self.limits.kl / divergence) if divergence > 0 else 1.0
-            self._update(lr, weight * min(1.0, self.knobs.max_grad_norm / (weight * norm + 1e-6)))
+            # Adam is blind to the size of a gradient, so the step is scaled and not the gradient alone.
+            self._update(weight * lr, weight * min(1.0, self.knobs.max_grad_norm / (weight * norm + 1e-6)))
             parts["update/weight"] = Mean(weight, 1.0)
             metrics["update/weight"] = weight
         return UpdateResult(

@@ -41,7 +41,7 @@ class RunResult:
 def train(
     model: str = "tiny",
     prompts: str | Sequence[Prompt | Mapping[str, Any] | str] = "arithmetic",
-    reward: RewardLike | Sequence[RewardLike] = "exact_number",
+    reward: RewardLike | Sequence[RewardLike] | None = None,
     *,
     quiet: bool = False,
     **settings: Any,
@@ -51,18 +51,23 @@ def train(
     ``prompts`` is a source as in the run file, or rows: strings, or mappings with ``prompt``, optionally ``answer``
     and any columns the reward takes. ``reward`` is a name, a function with TRL's signature, an object with
     ``score_group``, or a list of them. Every other setting is a field of the run file by its own name where that is
-    unique (``group_size=8``), else dotted (``**{"loss.clip_high": 0.28}``). Raises the CoveyError that the command
-    line would print.
+    unique (``group_size=8``), a section's part by the section (``advantage="rloo"``), else dotted
+    (``**{"loss.clip_high": 0.28}``). ``reward.parts`` may be given so in place of ``reward``. Raises the CoveyError
+    that the command line would print.
     """
     data: dict[str, Any] = {"model": {"path": model}}
     for name, value in settings.items():
         section, _, field = section_of(name).partition(".")
         data.setdefault(section, {})[field] = value
-    rewards = _listed(reward)
+    given_parts = "parts" in data.get("reward", {})
+    if reward is not None and given_parts:
+        raise ConfigError("reward and reward.parts say the same thing; give one of them")
+    rewards = _listed("exact_number" if reward is None else reward)
     weighted = None if all(isinstance(item, str) for item in rewards) else [_weighted(item) for item in rewards]
     data.setdefault("prompts", {})["source"] = prompts if isinstance(prompts, str) else GIVEN
-    names = rewards if weighted is None else [f"{GIVEN}:{item.reward.name}" for item in weighted]
-    data.setdefault("reward", {})["parts"] = names
+    if not given_parts:
+        names = rewards if weighted is None else [f"{GIVEN}:{item.reward.name}" for item in weighted]
+        data.setdefault("reward", {})["parts"] = names
     config = make_config(data)
     given = None if isinstance(prompts, str) else _prompts(prompts, config.prompts)
     return start(config, prompts=given, rewards=weighted, view=make_view(quiet=quiet))

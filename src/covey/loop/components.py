@@ -136,8 +136,9 @@ def make_shaping(config: RunConfig) -> Shaping:
         "clip": None if section.clip is None else (section.clip[0], section.clip[1]),
         "truncated": section.truncated,
     }
+    tokens = _tokens(config)
     try:
-        return Shaping(tokens=_tokens(config), **knobs)  # type: ignore[arg-type]
+        return Shaping(tokens=tokens, **knobs)  # type: ignore[arg-type]
     except ValueError as error:
         raise ConfigError(f"reward: {error}") from error
 
@@ -181,7 +182,7 @@ def make_objective(config: RunConfig) -> Objective:
             kl_coef=config.kl.coef,
             entropy_coef=config.entropy.coef,
             kl=KLTerm(estimator=config.kl.estimator, where=config.kl.where, unbiased=config.kl.unbiased),
-            corrections=Corrections(parts=parts, normalize=section.correction_normalize and bool(parts)),
+            corrections=Corrections(parts=parts, normalize=section.correction_normalize),
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -196,6 +197,8 @@ def make_controls(config: RunConfig) -> Controls:
         raise ConfigError("kl.refresh, kl.unbiased and kl.where say how the divergence acts, but kl.coef is 0")
     if entropy.control in ("linear", "cosine") and entropy.coef == 0 and not entropy.knobs.get("last"):
         raise ConfigError(f"entropy.control = {entropy.control!r} from entropy.coef = 0 to 0 does nothing")
+    if min(entropy.knobs.get("last", 0.0), 0.0) < 0:
+        raise ConfigError(f"entropy.last = {entropy.knobs['last']} would reward certainty; 0 or more expected")
     responses = sampling.prompts_per_step * sampling.group_size
     if kl.control == "ziegler" and 0.2 * responses >= kl.knobs.get("horizon", 10_000.0):
         raise ConfigError(
@@ -205,9 +208,9 @@ def make_controls(config: RunConfig) -> Controls:
     if sampling.temperature_last is not None:
         ramp["last"] = sampling.temperature_last
     return Controls(
-        kl=make_component("kl", KL_CONTROLLERS, kl.control, {"first": kl.coef, **kl.knobs}),
+        kl=make_component("kl", KL_CONTROLLERS, kl.control, kl.knobs, {"first": kl.coef}, "kl.control"),
         entropy=make_component(
-            "entropy", ENTROPY_CONTROLLERS, entropy.control, {"first": entropy.coef, **entropy.knobs}
+            "entropy", ENTROPY_CONTROLLERS, entropy.control, entropy.knobs, {"first": entropy.coef}, "entropy.control"
         ),
         temperature=RAMPS[sampling.temperature_shape](**ramp),
         steps=config.run.steps,
@@ -243,8 +246,11 @@ def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Lea
     )
 
 
-def make_update_plan(config: RunConfig, equal_prompts: bool) -> UpdatePlan:
-    """How a step's batch is trained on. A mean over prompts counts each of them once by itself."""
+def make_update_plan(config: RunConfig, equal_prompts: bool, measuring: bool) -> UpdatePlan:
+    """How a step's batch is trained on. A mean over prompts counts each of them once by itself.
+
+    ``measuring``: some controller reads what the loss measures, so groups without contrast are forwarded too.
+    """
     optim = config.optim
     return UpdatePlan(
         passes=optim.updates_per_batch,
@@ -252,29 +258,45 @@ def make_update_plan(config: RunConfig, equal_prompts: bool) -> UpdatePlan:
         tokens_per_microbatch=optim.tokens_per_microbatch,
         old=optim.old_logp,
         agree=optim.agree,
+        keep_silent=measuring,
         equal_prompts=equal_prompts and config.loss.aggregation != "prompt_mean",
     )
 
 
-def make_component(kind: str, table: Mapping[str, type], name: str, knobs: Mapping[str, Any]) -> Any:
-    """Build a table's class, or a user's ``module:Class``, from its knobs. Raises ConfigError naming the field."""
+def make_component(
+    kind: str,
+    table: Mapping[str, type],
+    name: str,
+    knobs: Mapping[str, Any],
+    fixed: Mapping[str, Any] | None = None,
+    label: str = "",
+) -> Any:
+    """Build a table's class, or a user's ``module:Class``, from its knobs. Raises ConfigError naming the field.
+
+    ``fixed`` are arguments that other settings decide; they cannot be given as knobs. ``label`` is what the name is
+    called in messages, if not the section.
+    """
     cls: Any = table.get(name)
     if cls is None and ":" in name:
         cls = load_function(name)
     if cls is None:
-        raise ConfigError(f"unknown {kind} {name!r}.{did_you_mean(name, table)} Your own is written as module:name.")
+        own = " Your own is written as module:name."
+        raise ConfigError(f"unknown {label or kind} {name!r}.{did_you_mean(name, table)}{own}")
+    given = {**knobs, **(fixed or {})}
     if not hasattr(cls, "__dataclass_fields__"):
         try:
-            return cls(**knobs)
+            return cls(**given)
         except TypeError as error:
             raise ConfigError(f"{kind} {name!r} does not take the settings {sorted(knobs)}: {error}") from error
-    allowed = [field.name for field in dataclasses.fields(cls) if field.init]
+    allowed = [field.name for field in dataclasses.fields(cls) if field.init and field.name not in (fixed or {})]
     for knob in knobs:
         if knob not in allowed:
             raise ConfigError(f"unknown key {kind}.{knob} for {name!r}.{did_you_mean(knob, allowed)}")
     try:
-        return TypeAdapter[Any](cls).validate_python(dict(knobs))
+        return TypeAdapter[Any](cls).validate_python(given)
     except ValidationError as error:
         first = error.errors()[0]
+        if first["type"] == "value_error":
+            raise ConfigError(f"{kind} {name!r}: {first.get('ctx', {}).get('error', first['msg'])}") from None
         place = ".".join(str(part) for part in (kind, *first["loc"]))
-        raise ConfigError(f"{place} = {first['input']!r}: {first['msg']}") from None
+        raise ConfigError(f"{place} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}") from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from covey.controllers import Controller
+from covey.controllers.base import Memoryless
 from covey.losses.objective import Objective
 from covey.types import Sampling
 
@@ -29,6 +30,11 @@ class Controls:
     def sampling(self, sampling: Sampling, step: int) -> Sampling:
         """How to draw in this step."""
         return replace(sampling, temperature=self.temperature.coef(step, self.steps))
+
+    @property
+    def measuring(self) -> bool:
+        """Whether any coefficient depends on what steps measure."""
+        return not all(isinstance(part, Memoryless) for part in (self.kl, self.entropy, self.temperature))
 
     def observe(self, metrics: Mapping[str, float], step: int) -> None:
         """Take in a finished step."""

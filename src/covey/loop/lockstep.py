@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from covey.advantages.base import Remembering, uncredited
+from covey.advantages.base import Remembering, check_credited, uncredited
 from covey.checkpoint.state import (
     capture_rng,
     load_optimizer,
@@ -115,9 +115,10 @@ class Run:
         clock = Clock(desk.seconds)
         shaped = w.shaping(collected.groups, **self.penalty(collected.groups))
         credited = w.advantage(shaped)
+        check_credited(shaped, credited, type(w.advantage).__name__)
         clock.lap("score")
         self.view.stage("training")
-        plan = make_update_plan(config, collected.equal_prompts)
+        plan = make_update_plan(config, collected.equal_prompts, w.controls.measuring)
         trained = train_on(w.learner, credited, plan, self.step, (config.run.seed, self.step))
         await w.engine.load_weights(w.policy.model, w.learner.version)
         clock.lap("train")

@@ -19,10 +19,10 @@ from covey.types import Group, Prompt, ScoredGroup, StepBatch, Totals, Trajector
 
 
 async def check_rewards(workshop: Workshop) -> None:
-    """Score two made-up responses to the first prompt: its own answer, and a few words.
+    """Score two made-up responses to the first prompt: its own answer, and a few words; and choose their tokens.
 
-    Raises RewardError naming the reward if it raises, or returns something that is not one number (or None) a
-    response. What it returns is not judged further.
+    Raises AdvantageError from a token choice of the user's own that fails, and RewardError naming the reward if it
+    raises, or returns something that is not one number (or None) a response. What it returns is not judged further.
     """
     prompt = workshop.cursor.prompts[0]
     group = Group(
@@ -31,6 +31,8 @@ async def check_rewards(workshop: Workshop) -> None:
             made_up(prompt, sample, text, workshop.chat) for sample, text in enumerate((prompt.answer or "", "no idea"))
         ),
     )
+    for member in group.members:
+        workshop.shaping.tokens(member)  # a choice that cannot read text says so here
     for item in workshop.scorer.rewards:
         parts = await judge(item.reward, group, ScoreContext(steps=workshop.config.run.steps, evaluating=True))
         failed = next((part.error for part in parts if part.error), None)
@@ -72,5 +74,5 @@ def made_up(prompt: Prompt, sample: int, text: str, chat: Chat) -> Trajectory:
         sampled=np.arange(stop) >= len(start),
         logp=np.where(np.arange(stop) < len(start), np.nan, 0.0).astype(np.float32),
         version=0,
-        turns=(Turn(start=len(start), stop=stop, reply=text, finish="stop"),),
+        turns=(Turn(start=len(start), stop=stop, reply=text, finish="stop", ends=chat.ends(reply)),),
     )

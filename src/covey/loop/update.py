@@ -27,6 +27,7 @@ class UpdatePlan:
     tokens_per_microbatch: int = 8192
     old: Literal["auto", "sampler", "recompute"] = "auto"
     agree: float = 1e-5
+    keep_silent: bool = False  # forward groups without contrast too, because something is measured on them
     equal_prompts: bool = False
 
 
@@ -39,6 +40,7 @@ class Trained:
     old: OldPolicy
     version: int  # of the weights before the first update
     left_out: int  # updates that early stopping saved
+    moved: float | None = None  # nats a token from the old policy, at which it stopped
 
     @property
     def tokens(self) -> int:
@@ -57,6 +59,8 @@ class Trained:
             found["loss"] = found["loss"] / len(last)
         first = next((update.metrics for update in self.updates if update.metrics), {})
         found |= {name: value for name, value in first.items() if name.startswith("sampler/")}
+        if self.moved is not None:
+            found["kl/old"] = self.moved
         return found | {"grad_norm": float(np.max([update.grad_norm for update in self.updates]))}
 
     @property
@@ -77,7 +81,7 @@ def train_on(
         pad(
             [groups[i] for i in part],
             plan.tokens_per_microbatch,
-            keep_silent=learner.objective.regularised,
+            keep_silent=plan.keep_silent or learner.objective.regularised,
             equal_prompts=plan.equal_prompts,
         )
         for part in _parts(len(groups), plan.minibatches, rng)
@@ -85,15 +89,22 @@ def train_on(
     old = old_policy(learner, bare, plan)
     batches = [learner.annotate(batch, old) for batch in bare]
     updates: list[UpdateResult] = []
+    moved = None
     order = [i for _ in range(plan.passes) for i in (rng.permutation(len(batches)) if len(batches) > 1 else [0])]
     start, wanted = learner.version, len(order)
     for i in order:
         result = learner.step(batches[i], at, first=learner.version == start)
         if result.stopped:
+            moved = result.metrics["kl/old"]
             break
         updates.append(result)
     return Trained(
-        updates=tuple(updates), batches=tuple(batches), old=old, version=start, left_out=wanted - len(updates)
+        updates=tuple(updates),
+        batches=tuple(batches),
+        old=old,
+        version=start,
+        left_out=wanted - len(updates),
+        moved=moved,
     )
 
 

@@ -41,7 +41,7 @@ METRICS: dict[str, MetricName] = {
     "lr": MetricName("1", "learning rate of the step"),
     "update/count": MetricName("count", "optimizer steps on this batch"),
     "update/left_out": MetricName("count", "optimizer steps that early stopping left out"),
-    "update/weight": MetricName("1", "factor on the gradient because KL was over its limit", "1"),
+    "update/weight": MetricName("1", "factor on the update because KL was over its limit", "1"),
     "update/recomputed": MetricName("0 or 1", "old log-probs were computed anew: the sampler's were too far off"),
     "update/skipped": MetricName("count", "updates without effect: nothing to learn, or a non-finite gradient", "0"),
     "entropy": MetricName("nats", "exact entropy a trained token at the sampling temperature", "falls slowly"),

@@ -126,6 +126,17 @@ def test_only_trained_tokens_are_credited(advantage: Advantage) -> None:
     assert any(stream.any() for stream in credited.advantages)
 
 
+def test_credit_is_computed_from_shaped_rewards(advantage: Advantage) -> None:
+    """Scaling, clipping and KL in the reward stand in ``shaped``: read ``rewards_of(group)``, not the totals."""
+    if getattr(advantage, "ignores_total", False):
+        pytest.skip("not computed from the total reward")
+    group = make_scored([0.0, 1.0, 0.5, 0.25], uid="a", greedy=0.5)
+    masks = tuple(member.sampled for member in group.group.members)
+    swapped = replace(group, shaped=Shaped(outcome=np.array([1.0, 0.0, 0.5, 0.25]), trained=masks, greedy=0.5))
+    (credited,) = advantage([swapped])
+    assert credited.advantages[0][-1] > credited.advantages[1][-1]
+
+
 def test_response_level_values_are_broadcast(advantage: Advantage) -> None:
     """Without step rewards or a penalty a token, every token of a response has the same advantage."""
     for credited in advantage(batch()):

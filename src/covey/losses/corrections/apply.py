@@ -27,7 +27,9 @@ class Corrections:
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        weighing = [type(part).__name__ for part in self.parts if not part.filters]
+        if self.normalize and not self.parts:
+            raise ValueError("there is nothing to normalise: loss.correction names no correction")
+        weighing = [type(part).__name__ for part in self.parts if not getattr(part, "filters", False)]
         if len(weighing) > 1:
             raise ValueError(f"{' and '.join(weighing)} would weigh the same ratio twice; keep one of them")
 
