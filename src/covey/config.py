@@ -296,7 +296,7 @@ def section_of(leaf: str) -> str:
     """
     if "." in leaf:
         return leaf
-    if leaf in RunConfig.model_fields and issubclass(RunConfig.model_fields[leaf].annotation or Section, Component):
+    if leaf in RunConfig.model_fields and leaf != "run" and "name" in _fields_at([leaf]):
         return f"{leaf}.name"
     homes = {f"{section}.{name}": name for section in RunConfig.model_fields for name in _fields_at([section])}
     joined = {path.replace(".", "_", 1): path for path in homes}

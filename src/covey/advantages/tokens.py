@@ -101,7 +101,7 @@ class FunctionChoice(TextChoice):
             return [(int(start), int(stop)) for start, stop in self.function(reply)]
         except Exception as error:  # a user's code
             raise AdvantageError(
-                f"tokens function {name} must return (start, stop) pairs of characters of the reply; on {reply[:40]!r}: "
+                f"tokens {name} must return (start, stop) pairs of characters of the reply; for {reply[:40]!r}: "
                 f"{type(error).__name__}: {error}"
             ) from error
 
