@@ -41,14 +41,27 @@ def sampled_logp(
     return logp
 
 
+BLOCK = 512
+"""Tokens that are summed up before the search goes on inside."""
+
+
 def draw(logp: torch.Tensor, temperature: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw one token a row by inverting the cumulative distribution: tokens i64[B] and their log-probs f32[B].
 
-    ``uniform`` f64[B] in [0, 1). The sum runs in float64: in float32 the tail of a large vocabulary is lost. A token
-    of probability 0 can never be drawn, because its cumulative value equals its neighbour's.
+    ``uniform`` f64[B] in [0, 1). The sum runs in float64, because in float32 the tail of a large vocabulary is lost:
+    first over blocks of tokens, then inside the block that was hit. A token of probability 0 can never be drawn: its
+    cumulative value equals its neighbour's.
     """
-    cumulative = logp.double().exp().cumsum(dim=-1)
-    target = uniform[:, None] * cumulative[:, -1:]
-    drawn = torch.searchsorted(cumulative, target, right=True).squeeze(-1).clamp(max=logp.shape[-1] - 1)
+    size = logp.shape[-1]
+    padded = torch.nn.functional.pad(logp, (0, -size % BLOCK), value=-torch.inf).exp().unflatten(-1, (-1, BLOCK))
+    blocks = padded.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
+    target = uniform[:, None] * blocks[:, -1:]
+    block = torch.searchsorted(blocks, target, right=True).clamp(max=blocks.shape[-1] - 1)
+    before = torch.where(block > 0, blocks.gather(1, (block - 1).clamp(min=0)), 0.0)
+    inside = padded[torch.arange(len(padded), device=logp.device), block.squeeze(1)].double().cumsum(dim=-1)
+    # Rounding may put the target a hair behind the block's own sum: then its last possible token is meant.
+    last = torch.searchsorted(inside, inside[:, -1:].contiguous()).clamp(max=BLOCK - 1)
+    place = torch.minimum(torch.searchsorted(inside, target - before, right=True), last)
+    drawn = (block * BLOCK + place).squeeze(1).clamp(max=size - 1)
     tokens = torch.where(temperature > 0, drawn, logp.argmax(dim=-1))
     return tokens, logp.gather(1, tokens[:, None]).squeeze(1)

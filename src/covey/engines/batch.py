@@ -1,0 +1,209 @@
+"""Sampling many responses at once: prompts are prefilled once, rows join and leave while the others go on."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from covey.engines.sampling import draw, sampled_logp, uniforms
+from covey.engines.slots import Slots
+from covey.types import Completion, Finish, Request
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(slots=True)
+class _Row:
+    """A response on its way."""
+
+    request: Request
+    limit: int  # tokens it may have
+    uniform: np.ndarray  # f64, one a token
+    tokens: list[int] = field(default_factory=list)
+    logps: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """A prompt that has been prefilled, as long as responses to it are waiting."""
+
+    cache: DynamicCache
+    which: int  # its row there
+    logits: torch.Tensor  # [V], of the first new token
+    waiting: int
+
+
+@dataclass(slots=True)
+class _Table:
+    """What a step needs of rows 0 .. n-1, as tensors; made anew only when rows join or leave."""
+
+    newest: torch.Tensor  # i64[n]: the last token
+    place: torch.Tensor  # i64[n]: its position
+    drawn: torch.Tensor  # i64[n]: tokens drawn so far
+    uniform: torch.Tensor  # f64[n, most tokens]
+    temperature: torch.Tensor  # f32[n]
+    top_p: torch.Tensor  # f32[n]
+    top_k: torch.Tensor  # i64[n]
+
+    @classmethod
+    def of(cls, rows: Sequence[_Row], device: torch.device) -> _Table:
+        knobs = [row.request.sampling for row in rows]
+        uniform = np.zeros((len(rows), max(len(row.uniform) for row in rows)))
+        for i, row in enumerate(rows):
+            uniform[i, : len(row.uniform)] = row.uniform
+        return cls(
+            newest=torch.tensor([row.tokens[-1] if row.tokens else 0 for row in rows], device=device),
+            place=torch.tensor([len(row.request.tokens) + len(row.tokens) - 1 for row in rows], device=device),
+            drawn=torch.tensor([len(row.tokens) for row in rows], device=device),
+            uniform=torch.as_tensor(uniform, device=device),
+            temperature=torch.tensor([knob.temperature for knob in knobs], device=device),
+            top_p=torch.tensor([knob.top_p for knob in knobs], device=device),
+            top_k=torch.tensor([knob.top_k for knob in knobs], device=device),
+        )
+
+    def draw(self, logits: torch.Tensor, rows: Sequence[_Row]) -> None:
+        """Draw one token a row from ``logits`` [n, V]."""
+        uniform = self.uniform.gather(1, self.drawn[:, None]).squeeze(1)
+        logp = sampled_logp(logits, self.temperature, self.top_p, self.top_k)
+        self.newest, logps = draw(logp, self.temperature, uniform)
+        self.place, self.drawn = self.place + 1, self.drawn + 1
+        for row, token, value in zip(rows, self.newest.tolist(), logps.tolist(), strict=True):
+            row.tokens.append(token)
+            row.logps.append(value)
+
+
+class Batch:
+    """One call of the engine: at most ``rows`` responses at the same time, prompts of equal tokens prefilled once.
+
+    Waiting responses are taken by the length of their prompt, longest first, and those of one prompt together. New ones
+    are admitted when an eighth of the rows is free, so that prompts are prefilled several at a time.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        requests: Sequence[Request],
+        *,
+        end_tokens: frozenset[int],
+        limit: int | None,
+        rows: int,
+        prefill_tokens: int = 8192,
+    ) -> None:
+        self.model = model
+        self.end_tokens = end_tokens
+        self.prefill_tokens = prefill_tokens
+        room = {r.id: sys.maxsize if limit is None else limit - len(r.tokens) for r in requests}
+        made = [_Row(r, min(r.sampling.max_new_tokens, room[r.id]), uniforms(r.sampling)) for r in requests]
+        made.sort(key=lambda row: (-len(row.request.tokens), row.request.tokens.tobytes()))  # stable: siblings in order
+        self.waiting = deque(made)
+        self.prefixes: dict[bytes, _Prefix] = {}
+        self.active: list[_Row] = []
+        self.table: _Table | None = None
+        self.rows = min(rows, len(made))
+        longest = max(len(row.request.tokens) + row.limit for row in made)
+        self.slots = Slots(len(DynamicCache(config=model.config).layers), self.rows, longest + 64)
+
+    def run(self) -> Iterator[_Row]:
+        """Yield responses as they end."""
+        while self.waiting or self.active:
+            free = self.rows - len(self.active)
+            if self.waiting and (free >= max(1, self.rows // 8) or not self.active):
+                yield from self._admit([self.waiting.popleft() for _ in range(min(free, len(self.waiting)))])
+            if self.active:
+                yield from self._step()
+
+    def _admit(self, rows: list[_Row]) -> Iterator[_Row]:
+        """Give each a slot with its prompt's keys and values, and draw its first token."""
+        self._prefill(rows)
+        prefixes = [self.prefixes[row.request.tokens.tobytes()] for row in rows]
+        logits = torch.stack([prefix.logits for prefix in prefixes])
+        self.slots.make_room(max(len(row.request.tokens) for row in rows))
+        for row, prefix in zip(rows, prefixes, strict=True):
+            self.slots.admit(prefix.cache, prefix.which, len(row.request.tokens))
+            self.active.append(row)
+            prefix.waiting -= 1
+        self.prefixes = {key: prefix for key, prefix in self.prefixes.items() if prefix.waiting}
+        self.table = None
+        _Table.of(rows, self.model.device).draw(logits, rows)
+        yield from self._release(len(self.active) - len(rows))
+
+    def _prefill(self, rows: Sequence[_Row]) -> None:
+        """One pass over the prompts among these that are not prefilled yet, padded on the left."""
+        fresh = {row.request.tokens.tobytes(): row.request.tokens for row in rows}
+        fresh = {key: tokens for key, tokens in fresh.items() if key not in self.prefixes}
+        waiting: dict[bytes, int] = dict.fromkeys(fresh, 0)
+        for row in (*rows, *self.waiting):
+            key = row.request.tokens.tobytes()
+            if key in waiting:
+                waiting[key] += 1
+        items, width = list(fresh.items()), max((len(tokens) for tokens in fresh.values()), default=1)
+        size = max(1, self.prefill_tokens // width)
+        for start in range(0, len(items), size):
+            some = items[start : start + size]
+            cache, logits = self._prompt_pass([tokens for _, tokens in some])
+            for which, (key, _) in enumerate(some):
+                self.prefixes[key] = _Prefix(cache, which, logits[which], waiting[key])
+
+    def _prompt_pass(self, prompts: Sequence[np.ndarray]) -> tuple[DynamicCache, torch.Tensor]:
+        width, device = max(len(tokens) for tokens in prompts), self.model.device
+        ids, attended = np.zeros((len(prompts), width), np.int64), np.zeros((len(prompts), width), np.int64)
+        for i, tokens in enumerate(prompts):
+            ids[i, width - len(tokens) :], attended[i, width - len(tokens) :] = tokens, 1
+        mask = torch.as_tensor(attended, device=device)
+        cache = DynamicCache()  # whole, also for layers that look back only so far: the mask says how far
+        out = self.model(
+            input_ids=torch.as_tensor(ids, device=device),
+            attention_mask=mask,
+            position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+            cache=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return cache, out.logits[:, -1]
+
+    def _step(self) -> Iterator[_Row]:
+        """One more token for every active row."""
+        self.slots.make_room(0)
+        table = self.table = self.table or _Table.of(self.active, self.model.device)
+        out = self.model(
+            input_ids=table.newest[:, None],
+            attention_mask=self.slots.mask(self.model.device),
+            position_ids=table.place[:, None],
+            cache=self.slots,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        self.slots.column += 1
+        table.draw(out.logits[:, -1], self.active)
+        yield from self._release(0)
+
+    def _release(self, first: int) -> Iterator[_Row]:
+        """Take ended rows, from number ``first`` on, out of the batch."""
+        for place in range(len(self.active) - 1, first - 1, -1):
+            row = self.active[place]
+            if row.tokens[-1] in self.end_tokens or len(row.tokens) >= row.limit:
+                self.slots.release(place)
+                self.active[place] = self.active[-1]
+                self.active.pop()
+                self.table = None
+                yield row
+
+
+def complete(row: _Row, end_tokens: frozenset[int], version: int) -> Completion:
+    """A response that has ended."""
+    finish: Finish = "stop" if row.tokens[-1] in end_tokens else "length"
+    return Completion(
+        id=row.request.id,
+        tokens=np.asarray(row.tokens, dtype=np.int64),
+        logp=np.asarray(row.logps, dtype=np.float32),
+        finish=finish,
+        version=version,
+    )

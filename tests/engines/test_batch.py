@@ -1,0 +1,181 @@
+"""Rows that join and leave: what is computed once, what is no longer computed, and that nobody notices."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covey.engines.hf import HFEngine, has_plain_cache
+from covey.engines.sampling import BLOCK, draw
+from covey.engines.slots import Slots
+from covey.testing.samples import random_llama
+from covey.types import Request, Sampling
+
+
+def requests_of(prompts, siblings=3, new=12, **knobs):
+    return [
+        Request(
+            id=f"{p}/{i}", tokens=np.array(tokens), sampling=Sampling(max_new_tokens=new + p, seed=100 * p + i, **knobs)
+        )
+        for p, tokens in enumerate(prompts)
+        for i in range(siblings)
+    ]
+
+
+def ask(engine, requests):
+    return {c.id: c for c in asyncio.run(engine.generate(requests))}
+
+
+PROMPTS = [[4, 13, 5], [7] * 9, [4, 13, 5, 6, 8, 30], [11], [12, 3], [7] * 9, [20, 21, 22, 23]]
+
+
+def same(got, expected):
+    assert got.keys() == expected.keys()
+    for name, completion in got.items():
+        assert completion.tokens.tolist() == expected[name].tokens.tolist(), name
+        assert completion.finish == expected[name].finish
+        np.testing.assert_allclose(completion.logp, expected[name].logp, atol=2e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 20])
+def test_answers_do_not_depend_on_how_many_fit(model, rows):
+    requests = requests_of(PROMPTS)
+    same(ask(HFEngine(model, frozenset({1}), rows=rows), requests), ask(HFEngine(model, frozenset({1})), requests))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    st.lists(st.lists(st.integers(2, 40), min_size=1, max_size=20), min_size=1, max_size=8),
+    st.integers(1, 5),
+    st.integers(1, 4),
+)
+def test_any_mix_of_prompts(prompts, rows, siblings):
+    model = random_llama()
+    requests = requests_of(prompts, siblings)
+    engine, plain = HFEngine(model, frozenset({1, 9}), rows=rows), HFEngine(model, frozenset({1, 9}))
+    plain.shared = False
+    same(ask(engine, requests), ask(plain, requests))
+
+
+class Counted:
+    """Sizes of all passes through a model."""
+
+    def __init__(self, model, monkeypatch):
+        self.passes = []
+        original = model.forward
+
+        def forward(*args, **kwargs):
+            self.passes.append(tuple(kwargs["input_ids"].shape))
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(model, "forward", forward)
+
+
+def test_a_prompt_is_prefilled_once_for_all_its_responses(model, monkeypatch):
+    counted = Counted(model, monkeypatch)
+    ask(HFEngine(model, frozenset({999}), rows=4), requests_of([[5] * 10, [6] * 7], siblings=8))
+    prefills = [shape for shape in counted.passes if shape[1] > 1]
+    assert sum(rows for rows, _ in prefills) == 2
+
+
+def test_ended_rows_are_no_longer_computed(model, monkeypatch):
+    counted = Counted(model, monkeypatch)
+    requests = [
+        Request(id=str(n), tokens=np.array([4, 5]), sampling=Sampling(max_new_tokens=n, seed=n)) for n in (2, 4, 8)
+    ]
+    ask(HFEngine(model, frozenset({999})), requests)
+    assert counted.passes == [(1, 2), (3, 1), (2, 1), (2, 1), (1, 1), (1, 1), (1, 1), (1, 1)]
+
+
+def test_waiting_responses_take_the_place_of_ended_ones(model, monkeypatch):
+    counted = Counted(model, monkeypatch)
+    requests = [
+        Request(id=str(i), tokens=np.array([4, 5]), sampling=Sampling(max_new_tokens=2 + 6 * (i % 2), seed=i))
+        for i in range(8)
+    ]
+    ask(HFEngine(model, frozenset({999}), rows=4), requests)
+    steps = [rows for rows, columns in counted.passes if columns == 1]
+    assert max(steps) == 4
+    assert sum(steps) == 4 * 1 + 4 * 7  # one pass less than tokens: the first comes from the prompt's own pass
+    assert len(steps) < 2 * 7  # two batches of four, padded to the longest, would take that many
+
+
+def test_columns_are_used_again(model):
+    """Many short rows after one another in a cache that holds only a few: everything moves, nothing changes."""
+    requests = requests_of([[4 + p % 30] * (1 + p % 5) for p in range(40)], siblings=1, new=3)
+    engine = HFEngine(model, frozenset({999}), rows=2)
+    same(ask(engine, requests), ask(HFEngine(model, frozenset({999})), requests))
+
+
+def test_rows_keep_their_columns_when_others_leave():
+    slots = Slots(1, rows=3, columns=8)
+    (layer,) = slots.held
+    for value in (1.0, 2.0, 3.0):
+        prefix = type(
+            "P",
+            (),
+            {
+                "layers": [
+                    type("L", (), {"keys": torch.full((1, 1, 4, 1), value), "values": torch.full((1, 1, 4, 1), -value)})
+                ]
+            },
+        )
+        slots.make_room(4)
+        slots.admit(prefix, 0, 2 if value == 1.0 else 4)
+    assert (slots.start, slots.low, slots.column) == ([2, 0, 0], 0, 4)
+    keys, _values = layer.update(torch.tensor([[[[10.0]]], [[[20.0]]], [[[30.0]]]]), torch.zeros(3, 1, 1, 1))
+    slots.column += 1
+    assert keys[:, 0, :, 0].tolist() == [[0, 0, 1, 1, 10], [2, 2, 2, 2, 20], [3, 3, 3, 3, 30]]
+    slots.release(1)
+    assert slots.start == [2, 0]
+    assert layer.store[0][1, 0, :5, 0].tolist() == [3, 3, 3, 3, 30]
+    slots.release(1)
+    assert (slots.start, slots.low) == ([2], 2)
+    assert slots.mask(torch.device("cpu")).tolist() == [[1, 1, 1, 1]]
+    slots.column = 8  # full
+    slots.make_room(0)
+    assert (slots.start, slots.low, slots.column) == ([0], 0, 6)
+    assert layer.store[0][0, 0, :3, 0].tolist() == [1, 1, 10]
+
+
+def test_models_with_other_caches_are_sampled_in_the_plain_way(model):
+    assert has_plain_cache(model)
+    from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
+
+    config = Qwen3NextConfig(
+        vocab_size=48, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, eos_token_id=1,
+        num_key_value_heads=1, head_dim=16, layer_types=["linear_attention", "full_attention"], num_experts=2,
+        num_experts_per_tok=1, moe_intermediate_size=16, shared_expert_intermediate_size=16, pad_token_id=0,
+        linear_num_value_heads=2, linear_num_key_heads=2, linear_key_head_dim=8, linear_value_head_dim=8,
+    )  # fmt: skip
+    assert not has_plain_cache(Qwen3NextForCausalLM(config))
+
+
+@pytest.mark.parametrize("vocabulary", [1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+def test_drawing_inverts_the_cumulative_distribution(vocabulary):
+    generator = torch.Generator().manual_seed(vocabulary)
+    logits = 3 * torch.randn(64, vocabulary, generator=generator)
+    logits[:, ::3] = -torch.inf
+    logits[:, -1] = torch.where(torch.arange(64) % 2 == 0, 0.0, -torch.inf) if vocabulary > 1 else 0.0
+    logits[:, vocabulary // 2] = 0.0
+    logp = torch.log_softmax(logits, -1)
+    uniform = torch.rand(64, generator=generator, dtype=torch.float64)
+    uniform[:2] = torch.tensor([0.0, 1.0 - 2**-53], dtype=torch.float64)
+    tokens, values = draw(logp, torch.ones(64), uniform)
+    cumulative = logp.double().exp().cumsum(-1)
+    for row in range(64):
+        assert torch.isfinite(values[row])
+        below = cumulative[row, tokens[row] - 1].item() if tokens[row] else 0.0
+        target = uniform[row].item() * cumulative[row, -1].item()
+        assert below - 1e-6 <= target <= cumulative[row, tokens[row]].item() + 1e-6
+
+
+def test_drawing_follows_the_distribution():
+    logp = torch.log_softmax(torch.tensor([2.0, 0.0, 1.0, -1.0]), 0)
+    uniform = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000
+    tokens, _ = draw(logp.expand(10_000, -1), torch.ones(10_000), uniform)
+    share = torch.bincount(tokens, minlength=4) / 10_000
+    torch.testing.assert_close(share, logp.exp(), rtol=0, atol=2e-4)
