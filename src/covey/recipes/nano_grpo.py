@@ -69,7 +69,7 @@ def sample_group(
     running = set(range(group_size))
     for _ in range(limit):
         logits = model(input_ids=feed, cache=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-        logp = torch.log_softmax(logits.float() / temperature, dim=-1)  # [G, V]
+        logp = torch.log_softmax(logits / temperature, dim=-1)  # [G, V]
         feed = torch.multinomial(logp.exp(), 1, generator=generator)  # [G, 1]
         for row in sorted(running):  # rows that have ended go on being computed, but nobody listens
             token = int(feed[row])
@@ -147,7 +147,7 @@ def token_logps(model: PreTrainedModel, tokens: Tensor, attended: Tensor, temper
     positions = (attended.long().cumsum(1) - 1).clamp(min=0)
     logits = model(input_ids=tokens, attention_mask=attended.long(), position_ids=positions, use_cache=False).logits
     # [B, S - 1, V], what stands at t - 1 predicts t. In float32: a ratio of two policies is all in the last digits.
-    logp = torch.log_softmax(logits[:, :-1].float() / temperature, dim=-1)
+    logp = torch.log_softmax(logits[:, :-1] / temperature, dim=-1)
     picked = logp.gather(2, tokens[:, 1:, None]).squeeze(2)  # [B, S - 1]
     entropy = -(logp.exp() * logp).sum(-1)
     return torch.nn.functional.pad(picked, (1, 0)), torch.nn.functional.pad(entropy, (1, 0))
