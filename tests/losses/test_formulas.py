@@ -83,11 +83,11 @@ def test_the_dual_clip_counts_what_it_stops():
 
 
 def test_prompt_mean_counts_each_prompt_once():
-    # prompt 1: tokens 1 1 | 4; prompt 2: token 8. (6/3 + 8/1) / 2
-    inputs = inputs_of([[0.0, 0.0], [0.0], [0.0]], [0.0] * 3)
-    tokens = torch.tensor([[3, 3], [3, 3], [1, 1]])
+    # prompt 1: tokens 1 1 1 1 | 6; prompt 2: token 8. (10/5 + 8/1) / 2
+    inputs = inputs_of([[0.0] * 4, [0.0], [0.0]], [0.0] * 3)
+    tokens = torch.tensor([[5] * 4, [5] * 4, [1] * 4])
     inputs = replace(inputs, group_tokens=tokens, totals=replace(inputs.totals, groups=2))
-    losses = torch.tensor([[1.0, 1.0], [4.0, 99.0], [8.0, 99.0]])
+    losses = torch.tensor([[1.0] * 4, [6.0, 99.0, 99.0, 99.0], [8.0, 99.0, 99.0, 99.0]])
     assert PromptMean()(losses, inputs).item() == pytest.approx(5.0)
     with pytest.raises(ValueError, match="group_tokens"):
         PromptMean()(losses, replace(inputs, group_tokens=None))
