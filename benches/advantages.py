@@ -21,7 +21,7 @@ import torch
 from covey.advantages import ADVANTAGES, GroupMean
 from covey.advantages.base import Advantage
 from covey.advantages.shape import Shaping
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.engines.hf import HFEngine
 from covey.learner.learner import Learner
 from covey.learner.model import load_policy

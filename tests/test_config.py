@@ -60,12 +60,24 @@ def test_component_knobs_stand_beside_the_name():
         ({}, ["=3"], "not of the form"),
         ({"run": {"name": "x"}}, ["run.name.first=3"], "is a value, not a section"),
         ({}, ["model.pth=x"], "Did you mean 'path'"),
+        ({}, ["lora.rank=-1"], "lora.rank = -1: input should be greater than or equal to 0"),
+        ({}, ["lora.rank=4", "lora.alpha=0"], "lora.alpha = 0: input should be greater than or equal to 1"),
+        ({}, ["lora.rank=4", "lora.dropout=0.1"], "unknown key lora.dropout."),
+        ({}, ["lora.rank=4", "lora.targets=[]"], 'lora.targets: "all-linear" or a list of layer names expected'),
+        ({}, ["lora.rank=4", "lora.targets=[3]"], 'lora.targets: "all-linear" or a list of layer names expected'),
+        ({}, ["lora.rank=4", "lora.targets=all"], "got 'all'"),
+        ({}, ["lora.alpha=4"], "lora: rank is missing beside alpha: e.g. rank = 16, or 0 for no adapter"),
     ],
 )
 def test_mistakes_name_the_field_and_the_nearest_spelling(data, overrides, message):
     with pytest.raises(ConfigError) as error:
         make_config(data, overrides)
     assert message in str(error.value)
+
+
+def test_an_adapter_can_be_switched_off_on_the_command_line():
+    config = make_config({"lora": {"rank": 8, "targets": ["q_proj"]}}, ["lora.rank=0"])
+    assert (config.lora.rank, config.lora.alpha, config.lora.targets) == (0, None, ["q_proj"])
 
 
 def test_several_mistakes_are_told_at_once():
@@ -88,6 +100,8 @@ def test_files(tmp_path):
 def test_leaf_names_find_their_section():
     assert section_of("group_size") == "sampling.group_size"
     assert section_of("loss.clip_high") == "loss.clip_high"
+    assert [section_of(name) for name in ("rank", "alpha", "targets")] == ["lora.rank", "lora.alpha", "lora.targets"]
+    assert section_of("lora_rank") == section_of("lora.rank") == "lora.rank"
     with pytest.raises(ConfigError, match="Did you mean 'group_size'"):
         section_of("grup_size")
     with pytest.raises(ConfigError, match=r"could be .*sampling.temperature"):
@@ -106,6 +120,12 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 )
 def test_a_written_run_file_reads_back_the_same(name, lr, options):
     config = make_config(
-        {"run": {"name": name}, "optim": {"lr": lr}, "prompts": {"options": options}, "loss": {"clip_high": 0.28}}
+        {
+            "run": {"name": name},
+            "lora": {"rank": 4, "targets": ["q_proj", name or "v_proj"]},
+            "optim": {"lr": lr},
+            "prompts": {"options": options},
+            "loss": {"clip_high": 0.28},
+        }
     )
     assert make_config(tomllib.loads(to_toml(config))) == config

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from covey.errors import ConfigError, did_you_mean
 
@@ -60,6 +60,29 @@ class ModelSection(Section):
     device: str = "auto"
     threads: Count = 0  # 0: as many as torch finds
     trust_remote_code: bool = False
+
+
+class LoraSection(Section):
+    rank: Count = 0  # of the adapter; 0: all weights are trained
+    alpha: Positive | None = None  # the adapter is scaled by alpha / rank; default 2 x rank
+    targets: str | list[str] = "all-linear"  # or the names of layers
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        names = value if isinstance(value, list) else []
+        if value != "all-linear" and not (names and all(isinstance(name, str) and name for name in names)):
+            raise ValueError(
+                f'"all-linear" or a list of layer names expected, e.g. ["q_proj", "v_proj"], got {value!r}'
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _rank_given(self) -> LoraSection:
+        others = sorted(self.model_fields_set - {"rank"})
+        if others and "rank" not in self.model_fields_set:
+            raise ValueError(f"rank is missing beside {' and '.join(others)}: e.g. rank = 16, or 0 for no adapter")
+        return self
 
 
 class PromptsSection(Section):
@@ -177,6 +200,7 @@ class OptimSection(Section):
     updates_per_batch: Positive = 1  # passes over each batch
     minibatches: Positive = 1  # optimizer steps of one pass
     tokens_per_microbatch: Positive = 8192
+    layout: Literal["packed", "padded"] = "packed"  # packed: what siblings share is computed once
     old_logp: Literal["auto", "sampler", "recompute"] = "auto"
     agree: NonNegative = 1e-5  # nats; up to this largest difference the sampler's log-probs serve as the old ones
     gap_mean: NonNegative = 0.01  # nats; a larger mean difference of sampler and trainer stops the run; 0: never
@@ -207,6 +231,7 @@ class RunConfig(Section):
 
     run: RunSection = Field(default_factory=RunSection)
     model: ModelSection = Field(default_factory=ModelSection)
+    lora: LoraSection = Field(default_factory=LoraSection)
     prompts: PromptsSection = Field(default_factory=PromptsSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
     groups: GroupsSection = Field(default_factory=GroupsSection)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -226,8 +226,33 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """Sequences that begin alike, with every shared beginning once: what the model is run over in their place.
+
+    Nodes are runs of tokens in depth-first order, so a node's descendants are the columns right behind its own. A token
+    sees its own node up to itself, and all nodes above.
+    """
+
+    tokens: torch.Tensor  # i64[1, C]
+    positions: torch.Tensor  # i64[1, C]: places in the sequence, so they restart behind every fork
+    nodes: tuple[tuple[int, int, int], ...]  # (start, stop, end): own columns start:stop, descendants' stop:end
+    source: torch.Tensor  # i64[B, S]: the column whose output predicts the token of a cell; -1 for a first token
+
+    def to(self, device: torch.device) -> Tree:
+        return Tree(
+            tokens=self.tokens.to(device),
+            positions=self.positions.to(device),
+            nodes=self.nodes,
+            source=self.source.to(device),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """Rows that are forwarded together. All streams are [B, S]; ``stream[b, t]`` describes token ``tokens[b, t]``."""
+    """Rows that are forwarded together. All streams are [B, S]; ``stream[b, t]`` describes token ``tokens[b, t]``.
+
+    Padded: a sequence a row. Packed: one row with all sequences end to end, and the model runs over ``tree``.
+    """
 
     tokens: torch.Tensor  # i64
     attended: torch.Tensor  # bool: False on padding
@@ -242,6 +267,16 @@ class MicroBatch:
     old_logp: torch.Tensor | None = None  # f32: under the policy before this batch's first update
     old_entropy: torch.Tensor | None = None  # f32: of that policy
     ref_logp: torch.Tensor | None = None  # f32: under the reference policy
+    tree: Tree | None = None  # None: the model is run over the rows as they are
+
+    def streams(self) -> dict[str, torch.Tensor]:
+        """The streams that there are, by name."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "tree"}
+        return {name: stream for name, stream in found.items() if stream is not None}
+
+    def to(self, device: torch.device) -> MicroBatch:
+        moved = {name: stream.to(device) for name, stream in self.streams().items()}
+        return MicroBatch(**moved, tree=None if self.tree is None else self.tree.to(device))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

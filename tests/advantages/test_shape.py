@@ -7,7 +7,7 @@ from covey.advantages import GRPO, RLOO, GroupMean
 from covey.advantages.base import rewards_of
 from covey.advantages.shape import Shaping
 from covey.advantages.tokens import AfterReasoning, AnswerSpan, FunctionChoice, TextChoice, tokens_of
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.losses.kl import KLTerm
 from covey.testing.samples import make_scored, values_of
 from covey.types import Totals, Turn

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from covey.advantages import GRPO
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.testing.samples import make_scored
 from covey.types import Totals
 

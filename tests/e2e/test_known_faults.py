@@ -9,7 +9,7 @@ import torch
 from covey.advantages import GRPO, GroupMean, ReinforcePPBaseline
 from covey.advantages.shape import Shaping
 from covey.advantages.whiten import whiten
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.learner.learner import Learner
 from covey.learner.schedule import Schedule
 from covey.losses import ConstantLength, PPOClip, SequenceMean, TokenMean

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from covey.advantages import OPO, PKPO, RLOO, GroupMean, Hybrid, HybridRunning, ReMax
-from covey.batching.pad import group_rows, pad
+from covey.batching.layout import pad
+from covey.batching.rows import group_rows
 from covey.loop.strategies.base import verdicts
 from covey.losses import Reinforce, SequenceSum
 from covey.losses.objective import Objective

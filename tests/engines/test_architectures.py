@@ -5,38 +5,12 @@ import asyncio
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from covey.advantages import GRPO
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.engines.hf import HFEngine
 from covey.learner.logprobs import token_logps
 from covey.types import Group, Message, Prompt, Request, Sampling, Score, ScoredGroup, Trajectory, Turn
-
-SMALL = {
-    "vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1,
-    "initializer_range": 0.3,
-}  # fmt: skip
-ARCHITECTURES = {
-    "llama": SMALL,
-    "mistral": {**SMALL, "sliding_window": 8},
-    "qwen2": SMALL,
-    "qwen3": {**SMALL, "head_dim": 8},
-    "gemma3_text": {**SMALL, "head_dim": 8, "sliding_window": 8, "final_logit_softcapping": 5.0},
-    "phi3": SMALL,
-    "gpt2": {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "bos_token_id": 2,
-             "eos_token_id": 1, "initializer_range": 0.3},
-    "gpt_neox": {**SMALL, "num_key_value_heads": 4},
-}  # fmt: skip
-
-
-@pytest.fixture(params=ARCHITECTURES)
-def any_model(request):
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(request.param, **ARCHITECTURES[request.param])
-    return AutoModelForCausalLM.from_config(config).eval()
-
 
 def sample(model, prompts, temperature):
     engine = HFEngine(model, frozenset({1}))

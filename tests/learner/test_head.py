@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from covey.advantages import GRPO
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.learner import logprobs
 from covey.learner.head import splits, trained_states
 from covey.learner.logprobs import token_divergences, token_logps

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from covey.advantages import GRPO
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.learner.learner import Learner, OptimizerKnobs
 from covey.learner.schedule import Schedule
 from covey.losses import ConstantLength, PPOClip, SequenceMean, TokenMean
@@ -31,7 +31,7 @@ def learner_of(model, aggregation=None, **terms):
 def gradients(learner, batch):
     learner.optimizer.zero_grad()
     for micro in batch.micro:
-        learner._backward(learner._on_device(micro), batch.totals, {})
+        learner._backward(micro, batch.totals, {})
     return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in learner.model.parameters()]
 
 

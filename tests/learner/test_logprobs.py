@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from covey.advantages import GRPO
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.learner.logprobs import token_logps
 from covey.testing.samples import make_scored
 

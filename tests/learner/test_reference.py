@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from covey.advantages import GRPO
-from covey.batching.pad import pad
+from covey.batching.layout import pad
 from covey.errors import ModelError
 from covey.learner.learner import Learner
 from covey.learner.logprobs import token_divergences, token_logps

@@ -30,12 +30,13 @@ def groups(learner=None, count=4):
 
 
 def sampled_by(learner, group):
-    from covey.batching.pad import bare_rows, pad_rows
+    from covey.batching.pad import pad_rows
+    from covey.batching.rows import bare_rows
     from covey.learner.logprobs import token_logps
 
     members = []
-    for row in bare_rows([group.scored]):
-        micro = pad_rows([row], row.length)
+    for row in bare_rows(group.scored):
+        micro = pad_rows([row])
         with torch.no_grad():
             logp = token_logps(learner.model, micro)[0][0].numpy()
         member = row.trajectory
@@ -106,7 +107,7 @@ def test_mini_batches_do_not_depend_on_anything_but_the_seed():
 
 
 def test_early_stop_counts_what_it_leaves_out():
-    learner = learner_of(lr=1e-4, limits=Limits(stop_kl=1e-2))
+    learner = learner_of(lr=3e-5, limits=Limits(stop_kl=1e-2))
     done = train(learner, groups(learner), passes=30)
     assert 1 < len(done.updates) < 30
     assert done.left_out == 30 - len(done.updates)
@@ -178,7 +179,7 @@ def test_metrics_are_of_all_mini_batches_of_the_last_pass():
     done = train(learner, [*silent, *mixed], minibatches=4)
     assert sum(update.skipped for update in done.updates) == 3
     assert done.metrics["grad_norm"] == max(update.grad_norm for update in done.updates) > 0
-    assert done.metrics["ratio/max"] == pytest.approx(1.0)
+    assert done.metrics["ratio/max"] == pytest.approx(1.0, abs=1e-5)
     learner = learner_of(lr=0.05)
     done = train(learner, groups(learner), minibatches=2, passes=2)
     last = done.updates[-2:]

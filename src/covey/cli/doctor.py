@@ -14,7 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pydantic", "rich")
-EXTRAS = {"data": "datasets", "gym": "reasoning-gym", "gguf": "gguf", "frames": "pandas"}
+EXTRAS = {"data": "datasets", "gym": "reasoning-gym", "gguf": "gguf", "frames": "pandas", "lora": "peft"}
 
 
 def run(arguments: argparse.Namespace) -> int:

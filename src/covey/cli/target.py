@@ -33,4 +33,5 @@ def _trained(run: Path) -> Path:
     store = CheckpointStore(folder.checkpoints, keep=1)
     if not store.steps():
         raise RunFolderError(f"{run} has neither a final model nor a checkpoint yet")
-    return store.path(store.steps()[-1]) / "model"
+    newest = store.path(store.steps()[-1])
+    return next((newest / name for name in ("model", "adapter") if (newest / name).is_dir()), newest / "model")

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from covey.learner.tree import run_over
 from covey.types import MicroBatch
 
 if TYPE_CHECKING:
@@ -24,17 +25,20 @@ def trained_states(model: PreTrainedModel, micro: MicroBatch) -> tuple[torch.Ten
 
     Where a model does not come apart, the states are its logits and the head leaves them as they are.
     """
-    inputs = {
-        "input_ids": micro.tokens,
-        "attention_mask": micro.attended.long(),
-        "position_ids": micro.positions,
-        "use_cache": False,
-    }
+    if splits(model):
+        return _before_trained(model, model.get_decoder(), "last_hidden_state", micro), head_of(model)
+    return _before_trained(model, model, "logits", micro), lambda states: states
+
+
+def _before_trained(model: PreTrainedModel, part: Any, output: str, micro: MicroBatch) -> torch.Tensor:
+    """What ``part`` of the model puts out where the next token is trained, [N, ...]."""
     predicted = micro.trained[:, 1:]
-    if not splits(model):
-        return model(**inputs).logits[:, :-1][predicted], lambda states: states
-    states = model.get_decoder()(**inputs).last_hidden_state[:, :-1][predicted]
-    return states, head_of(model)
+    if micro.tree is not None:
+        return getattr(run_over(model, part, micro.tree), output)[0][micro.tree.source[:, 1:][predicted]]
+    found = part(
+        input_ids=micro.tokens, attention_mask=micro.attended.long(), position_ids=micro.positions, use_cache=False
+    )
+    return getattr(found, output)[:, :-1][predicted]
 
 
 def head_of(model: PreTrainedModel) -> Head:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
-from covey.batching.pad import bare_rows, pad_rows
+from covey.batching.layout import LAYOUTS
+from covey.batching.rows import bare_rows
 from covey.errors import MismatchError
 from covey.learner.logprobs import token_divergences, token_logps
 from covey.learner.reference import Reference, make_reference
 from covey.learner.schedule import Schedule
 from covey.learner.survey import whole_step
+from covey.learner.tree import follows_trees
 from covey.losses.corrections.apply import mismatch_metrics
 from covey.losses.objective import Objective
 from covey.losses.ratio import log_ratio
@@ -74,7 +76,8 @@ class Learner:
     """One process's trainer of ``model``: annotate a batch, then step on it as often as wanted.
 
     All passes run in evaluation mode, so dropout never makes two of them differ. A reference exists only if the
-    objective needs it. ``objective`` may be replaced between steps by one with other coefficients.
+    objective needs it. ``objective`` may be replaced between steps by one with other coefficients. ``layout`` is how
+    batches should be laid out for it; a model whose attention cannot follow a tree of sequences takes padded ones only.
     """
 
     def __init__(
@@ -84,8 +87,10 @@ class Learner:
         schedule: Schedule,
         knobs: OptimizerKnobs | None = None,
         limits: Limits | None = None,
+        layout: Literal["packed", "padded"] = "packed",
     ) -> None:
         self.model = model.eval()
+        self.layout = LAYOUTS[layout if follows_trees(model) else "padded"]
         self.objective = objective
         self.schedule = schedule
         self.knobs = knobs or OptimizerKnobs()
@@ -100,7 +105,7 @@ class Learner:
 
     @torch.no_grad()
     def _annotated(self, micro: MicroBatch, old: OldPolicy) -> MicroBatch:
-        moved, needs = self._on_device(micro), self.objective.needs
+        moved, needs = micro.to(self.model.device), self.objective.needs
         if old == "recompute" or "old_entropy" in needs:
             logp, entropy = token_logps(self.model, moved)
             moved = replace(moved, old_logp=logp, old_entropy=entropy if "old_entropy" in needs else None)
@@ -117,11 +122,16 @@ class Learner:
 
         Eight at most; which ones does not depend on how the batch is split.
         """
-        rows = [(micro, row) for micro in batch.micro for row in range(micro.tokens.shape[0])]
-        picked = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 8)).round().astype(int)) if rows else []
+        found = [
+            (length, micro, segment)
+            for micro in batch.micro
+            for segment, length in enumerate(torch.bincount(micro.segment[micro.attended]).tolist())
+        ]
+        found.sort(key=lambda one: -one[0])
+        picked = np.unique(np.linspace(0, len(found) - 1, min(len(found), 8)).round().astype(int)) if found else []
         gaps = [torch.zeros(0)]
-        for micro, row in (rows[i] for i in picked):
-            one = self._on_device(one_row(micro, row))
+        for _, micro, segment in (found[i] for i in picked):
+            one = one_sequence(micro, segment).to(self.model.device)
             gaps.append((token_logps(self.model, one)[0] - one.behavior_logp)[one.trained].abs().cpu().float())
         difference = torch.cat(gaps)
         if not difference.numel():
@@ -133,19 +143,16 @@ class Learner:
         """Reference log-probs of every member of every group, f32[T] each, NaN where not sampled."""
         if self.reference is None:
             raise ValueError("there is no reference: the objective has no KL term")
-        rows, found = bare_rows(groups), {}
-        order = sorted(range(len(rows)), key=lambda i: rows[i].length, reverse=True)
-        while order:
-            count = max(1, tokens_per_microbatch // rows[order[0]].length)
-            now, order = order[:count], order[count:]
-            micro = self._on_device(pad_rows([rows[i] for i in now], rows[now[0]].length))
+        units = [bare_rows(group) for group in groups]
+        found: dict[int, np.ndarray] = {}
+        for rows in self.layout.parted(units, tokens_per_microbatch):
+            micro = self.layout.filled(rows)
             with self.reference.opened() as model:
-                logp = token_logps(model, micro)[0].float().cpu().numpy()
-            for place, i in enumerate(now):
-                sampled = rows[i].trained
-                found[i] = np.where(sampled, logp[place, : len(sampled)], np.float32(np.nan))
-        streams = iter(found[i] for i in range(len(rows)))
-        return [[next(streams) for _ in group.group.members] for group in groups]
+                logp = token_logps(model, micro.to(self.model.device))[0].float().cpu()
+            for i, row in enumerate(rows):
+                values = logp[micro.segment == i].numpy()
+                found[id(row)] = np.where(row.trained, values, np.float32(np.nan))
+        return [[found[id(row)] for row in unit] for unit in units]
 
     def step(self, batch: StepBatch, at: int, first: bool = True) -> UpdateResult:
         """One optimizer step on all micro-batches, with the learning rate of run step ``at``.
@@ -159,7 +166,7 @@ class Learner:
             return UpdateResult(version=self.version, grad_norm=0.0, lr=lr, skipped=True, metrics={})
         self.optimizer.zero_grad(set_to_none=True)
         known = self.objective.survey(whole_step(batch.micro, batch.totals)) if self.objective.surveys else {}
-        parts = combine([self._backward(self._on_device(micro), batch.totals, known) for micro in batch.micro])
+        parts = combine([self._backward(micro.to(self.model.device), batch.totals, known) for micro in batch.micro])
         metrics = {name: metric.value for name, metric in parts.items()}
         if first:
             self._check_gap(metrics)
@@ -226,20 +233,14 @@ class Learner:
             statistics=known,
         )
 
-    def _on_device(self, micro: MicroBatch) -> MicroBatch:
-        device = self.model.device
-        streams = {f.name: stream.to(device) for f in fields(micro) if (stream := getattr(micro, f.name)) is not None}
-        return MicroBatch(**streams)
-
     def parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Trained parameters by name, in a fixed order."""
         return ((name, p) for name, p in self.model.named_parameters() if p.requires_grad)
 
 
-def one_row(micro: MicroBatch, row: int) -> MicroBatch:
-    """A micro-batch of one of its rows."""
-    streams = {f.name: stream[row : row + 1] for f in fields(micro) if (stream := getattr(micro, f.name)) is not None}
-    return MicroBatch(**streams)
+def one_sequence(micro: MicroBatch, segment: int) -> MicroBatch:
+    """A padded micro-batch of one of its sequences."""
+    return MicroBatch(**{name: stream[micro.segment == segment][None] for name, stream in micro.streams().items()})
 
 
 def exceeds(value: float, limit: float) -> bool:

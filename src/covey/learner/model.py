@@ -52,8 +52,15 @@ def pick_device(name: str) -> torch.device:
 
 
 def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False) -> Policy:
-    """Load weights in float32 with their tokenizer. Raises ModelError that says what is missing and where."""
+    """Load weights in float32 with their tokenizer; a folder with an adapter gives its model with the adapter merged.
+
+    Raises ModelError that says what is missing and where.
+    """
+    from covey.learner.lora import is_adapter, load_merged
+
     folder = resolve(path)
+    if is_adapter(folder):
+        return load_merged(folder, lambda base: load_policy(base, device, trust_remote_code))
     _check_folder(path, folder)
     target = pick_device(device)
     disable_progress_bar()  # one file is loaded; the bar would break the live view

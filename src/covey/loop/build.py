@@ -16,9 +16,11 @@ from covey.controllers import PassRates
 from covey.engines.hf import HFEngine
 from covey.errors import PromptError
 from covey.learner.learner import Learner
+from covey.learner.lora import Adapter
 from covey.learner.model import Policy, load_policy
 from covey.loop.components import (
     GIVEN,
+    make_adapter,
     make_advantage,
     make_controls,
     make_learner,
@@ -67,10 +69,12 @@ def build_bench(
     config: RunConfig,
     held_out: Sequence[Prompt] | None = None,
     rewards: Sequence[WeightedReward] | None = None,
+    adapter: Adapter | None = None,
 ) -> Bench:
     """Build what evaluation and sampling need; what is given here takes the place of what the run file names.
 
-    Raises the same errors as :func:`build`.
+    ``adapter`` is put on the model to be trained; a model that is only asked has none. Raises the same errors as
+    :func:`build`.
     """
     if config.model.threads:
         torch.set_num_threads(config.model.threads)
@@ -78,6 +82,8 @@ def build_bench(
     if held_out is None:
         held_out = make_held_out(config)
     policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code)
+    if adapter is not None:
+        policy = adapter.on(policy, config.model.path, config.run.seed)
     chat = Chat(policy.tokenizer, policy.end_tokens)
     engine = HFEngine(policy.model, policy.end_tokens, config.sampling.rows)
     return Bench(
@@ -99,10 +105,10 @@ def build(
     """
     strategy, shaping = make_strategy(config), make_shaping(config)
     advantage = make_advantage(config, strategy)
-    objective, controls = make_objective(config), make_controls(config)
+    objective, controls, adapter = make_objective(config), make_controls(config), make_adapter(config)
     asked = needs_of(advantage) | needs_of(shaping.tokens)
     train, held_out = make_prompts(config, prompts)
-    bench = build_bench(config, held_out, rewards)
+    bench = build_bench(config, held_out, rewards, adapter)
     return Workshop(
         **{field.name: getattr(bench, field.name) for field in dataclasses.fields(bench)},
         cursor=Cursor(_fitting(config, train, bench.chat, bench.engine), config.run.seed),

@@ -16,6 +16,7 @@ from covey.config import NamedPart, RewardSection, RunConfig
 from covey.controllers import ENTROPY_CONTROLLERS, KL_CONTROLLERS, RAMPS
 from covey.errors import ConfigError, did_you_mean
 from covey.learner.learner import Learner, Limits, OptimizerKnobs
+from covey.learner.lora import Adapter
 from covey.learner.model import Policy
 from covey.learner.schedule import Schedule
 from covey.loop.controls import Controls
@@ -217,6 +218,20 @@ def make_controls(config: RunConfig) -> Controls:
     )
 
 
+def make_adapter(config: RunConfig) -> Adapter | None:
+    """The adapter to train, None where all weights are. Raises MissingExtraError without PEFT, and ConfigError."""
+    section = config.lora
+    if not section.rank:
+        return None
+    if config.kl.refresh:
+        raise ConfigError(
+            "kl.refresh makes the policy the reference, but with lora.rank the reference is the model without its "
+            "adapter: set kl.refresh = 0, or lora.rank = 0 to train all weights"
+        )
+    targets = section.targets if isinstance(section.targets, str) else tuple(section.targets)
+    return Adapter(rank=section.rank, alpha=section.alpha or 2 * section.rank, targets=targets)
+
+
 def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Learner:
     """The trainer with its schedule over the whole run."""
     optim = config.optim
@@ -243,6 +258,7 @@ def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Lea
             kl_skip=optim.kl_skip or math.inf,
             stop_kl=optim.stop_kl or math.inf,
         ),
+        layout=optim.layout,
     )
 
 

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from covey.advantages.base import Remembering, check_credited, uncredited
+from covey.checkpoint.adapter import load_trained, save_final, save_trained
 from covey.checkpoint.state import (
     capture_rng,
     load_optimizer,
     load_state,
     load_tensors,
-    load_weights,
     restore_rng,
-    save_model,
     save_optimizer,
     save_state,
     save_tensors,
@@ -84,7 +83,7 @@ class Run:
             self.save()
             summary = self.summarise()
             self.recorder.final(
-                lambda folder: save_model(folder, self.workshop.policy.model, self.workshop.policy.tokenizer)
+                lambda folder: save_final(folder, self.workshop.policy.model, self.workshop.policy.tokenizer)
             )
             self.recorder.summary(summary)
             return summary
@@ -271,7 +270,7 @@ class Run:
         reference = w.learner.reference.state_dict() if w.learner.reference is not None else None
 
         def fill(folder: Path) -> None:
-            save_model(folder / "model", w.policy.model, w.policy.tokenizer)
+            save_trained(folder, w.policy.model, w.policy.tokenizer)
             save_optimizer(folder / "optimizer.safetensors", w.learner.optimizer, names)
             if reference is not None:
                 save_tensors(folder / "reference.safetensors", reference)
@@ -291,7 +290,7 @@ class Run:
             raise RunFolderError(f"{self.recorder.folder.path} has no checkpoint to resume from (see run.save_every)")
         w, folder = self.workshop, self.store.path(steps[-1])
         state = load_state(folder / "state.json")
-        load_weights(folder / "model", w.policy.model)
+        load_trained(folder, w.policy.model)
         load_optimizer(
             folder / "optimizer.safetensors", w.learner.optimizer, {p: name for name, p in w.learner.parameters()}
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from covey.batching.pad import bare_rows, pad_rows
+from covey.batching.rows import bare_rows
 from covey.errors import RewardError
 from covey.learner.learner import exceeds, mismatch
 from covey.loop.build import Workshop
@@ -53,8 +53,8 @@ async def check_agreement(workshop: Workshop, prompts: int = 4, tokens: int = 16
     short = replace(usual, max_new_tokens=min(tokens, usual.max_new_tokens))
     asked = w.cursor.prompts[:prompts]
     groups = await rollout(asked, w.engine, w.chat, short, 1, (w.config.run.seed, "agreement"))
-    rows = bare_rows([ScoredGroup(group=group, scores=()) for group in groups])
-    micro = pad_rows(rows, max(row.length for row in rows))
+    rows = [row for group in groups for row in bare_rows(ScoredGroup(group=group, scores=()))]
+    micro = w.learner.layout.filled(rows)
     count = sum(int(row.trained.sum()) for row in rows)
     gap = w.learner.probe(StepBatch(micro=(micro,), totals=Totals(tokens=count, sequences=len(rows), groups=len(rows))))
     if exceeds(gap.mean, w.learner.limits.gap_mean) or exceeds(gap.largest, w.learner.limits.gap_max):

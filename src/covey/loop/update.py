@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from covey.batching.pad import pad
 from covey.learner.learner import Gap, Learner, OldPolicy
 from covey.metrics.metric import merge
 from covey.types import CreditedGroup, StepBatch, UpdateResult
@@ -78,7 +77,7 @@ def train_on(
     """
     rng = np.random.default_rng(list(seed))
     bare = [
-        pad(
+        learner.layout(
             [groups[i] for i in part],
             plan.tokens_per_microbatch,
             keep_silent=plan.keep_silent or learner.objective.regularised,

@@ -55,7 +55,7 @@ class PromptMean:
 
     def __call__(self, values: torch.Tensor, inputs: LossInputs, /) -> torch.Tensor:
         if inputs.group_tokens is None:
-            raise ValueError("prompt_mean needs the stream group_tokens, which batching.pad makes")
+            raise ValueError("prompt_mean needs the stream group_tokens, which covey.batching.rows makes")
         tokens = torch.where(inputs.trained, inputs.group_tokens, 1)
         return (_kept(values, inputs) / tokens).sum() / inputs.totals.groups
 

@@ -6,7 +6,7 @@ metrics.jsonl       one line a step
 evaluations.jsonl   one line an evaluation, with examples
 rollouts/           step-000000.jsonl.gz: one line a response
 checkpoints/        step-000050/: weights, optimizer, counters
-final/              the trained model, an ordinary Hugging Face folder
+final/              the trained model, an ordinary Hugging Face folder; a trained adapter also apart, in adapter/
 summary.json        before and after, written at the end
 """
 

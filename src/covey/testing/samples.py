@@ -32,7 +32,7 @@ def make_trajectory(
     return Trajectory(
         prompt_uid=uid,
         sample=sample,
-        tokens=(np.arange(total, dtype=np.int64) + sample) % 7 + 1,
+        tokens=(np.arange(total, dtype=np.int64) + np.where(sampled, sample, 0)) % 7 + 1,
         sampled=sampled,
         logp=np.where(sampled, -0.5, np.nan).astype(np.float32),
         version=0,
@@ -45,12 +45,13 @@ def make_scored(
     uid: str = "p",
     lengths: Sequence[int] | None = None,
     greedy: float | None = None,
+    prompt_tokens: int = 3,
 ) -> ScoredGroup:
     """A scored group with these totals; a reward of at least 1 counts as correct, None as not judged.
 
     Each response has one step reward, its total. ``greedy`` adds a greedy response with that reward.
     """
-    return _scored([{"made": r} for r in rewards], rewards, uid, lengths, {}, greedy)
+    return _scored([{"made": r} for r in rewards], rewards, uid, lengths, {}, greedy, prompt_tokens)
 
 
 def make_parts(
@@ -73,9 +74,10 @@ def _scored(
     lengths: Sequence[int] | None,
     weights: Mapping[str, float],
     greedy: float | None,
+    prompt_tokens: int = 3,
 ) -> ScoredGroup:
     sizes = lengths or [4] * len(totals)
-    members = tuple(make_trajectory(uid, i, reply_tokens=size) for i, size in enumerate(sizes))
+    members = tuple(make_trajectory(uid, i, prompt_tokens=prompt_tokens, reply_tokens=size) for i, size in enumerate(sizes))
 
     def score(total: float | None, row: Mapping[str, float | None]) -> Score:
         missing = total is None or np.isnan(total)
