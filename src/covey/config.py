@@ -59,6 +59,7 @@ class ModelSection(Section):
     path: str = "tiny"  # folder, hub id, fetched name (covey models), or "tiny" for the built-in model
     device: str = "auto"
     threads: Count = 0  # 0: as many as torch finds
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the weights that compute; updates are float32 in both
     trust_remote_code: bool = False
 
 
@@ -201,6 +202,7 @@ class OptimSection(Section):
     minibatches: Positive = 1  # optimizer steps of one pass
     tokens_per_microbatch: Positive = 8192
     layout: Literal["packed", "padded"] = "packed"  # packed: what siblings share is computed once
+    checkpointing: bool = False  # layers are run again in the backward pass: less memory, more time
     old_logp: Literal["auto", "sampler", "recompute"] = "auto"
     agree: NonNegative = 1e-5  # nats; up to this largest difference the sampler's log-probs serve as the old ones
     gap_mean: NonNegative = 0.01  # nats; a larger mean difference of sampler and trainer stops the run; 0: never

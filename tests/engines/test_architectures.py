@@ -12,6 +12,7 @@ from covey.engines.hf import HFEngine
 from covey.learner.logprobs import token_logps
 from covey.types import Group, Message, Prompt, Request, Sampling, Score, ScoredGroup, Trajectory, Turn
 
+
 def sample(model, prompts, temperature):
     engine = HFEngine(model, frozenset({1}))
     requests = [

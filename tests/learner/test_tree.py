@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from covey.advantages import GRPO
 from covey.batching.layout import pack, pad
 from covey.batching.tree import tree_of
+from covey.learner.head import splits
 from covey.learner.learner import Learner
 from covey.learner.logprobs import token_divergences, token_logps
 from covey.learner.schedule import Schedule
@@ -174,6 +175,13 @@ def test_models_that_cannot_follow_a_tree_take_padded_rows(kind, settings):
     assert model.config._attn_implementation == before
     objective = Objective(policy=PPOClip(), aggregation=SequenceMean())
     assert Learner(model, objective, Schedule(peak=1e-2, steps=1)).layout is pad
+
+
+def test_a_fresh_model_comes_apart_whatever_runs_first(model):
+    """Whether head and decoder come apart is tried on a plain pass, also where the first pass of all is over a tree."""
+    learner = Learner(model, Objective(policy=PPOClip(), aggregation=SequenceMean()), Schedule(peak=1e-2, steps=10))
+    learner.step(pack(groups(), 1000), 0)
+    assert splits(model)
 
 
 def test_a_model_is_left_with_its_own_attention(model):

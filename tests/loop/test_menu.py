@@ -172,6 +172,8 @@ def test_a_reference_that_is_refreshed_is_the_policy_again(model_folder, tmp_pat
         {"kl_coef": 0.1, "refresh": 1, "kl.control": "band", "kl.warmup": 0},
         {"kl_coef": 0.1, "where": "reward", "advantage.name": "reinforce_pp", "group_size": 1, "kl.control": "ziegler"},
         {"entropy.control": "adaptive", "entropy.target": 5.0, "minibatches": 2},
+        {"precision": "bfloat16", "lr": 1e-4, "gap_mean": 0.0, "gap_max": 0.0},
+        {"layout": "padded", "checkpointing": True},
     ],
     ids=lambda settings: "+".join(str(value) for value in settings.values()),
 )

@@ -101,7 +101,7 @@ def test_the_gradients_agree_token_for_token():
         cooler = replace(micro, temperature=torch.full_like(micro.temperature, 0.7))
         learner._backward(cooler, step.totals, {})
     for p, e in zip(model.parameters(), expected, strict=True):
-        torch.testing.assert_close(p.grad, e, rtol=0, atol=1e-6)
+        torch.testing.assert_close(p.grad, e, rtol=1e-5, atol=1e-6)
 
 
 def test_advantages_agree():

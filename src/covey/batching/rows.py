@@ -111,4 +111,4 @@ def fill_streams(rows: Sequence[Row], starts: Sequence[tuple[int, int]], shape: 
     }
     if any(row.ref_logp is not None for row in rows):
         streams["ref_logp"] = ref
-    return MicroBatch(**{name: torch.from_numpy(stream) for name, stream in streams.items()})
+    return MicroBatch(**{name: torch.from_numpy(stream) for name, stream in streams.items()}, tree=None)

@@ -57,9 +57,7 @@ def _fork(sequences: Sequence[np.ndarray], order: Sequence[int], at: int, shorte
     ]
 
 
-def _again(
-    sequences: Sequence[np.ndarray], order: Sequence[int], at: int, stop: int, shortest: int
-) -> list[Branch]:
+def _again(sequences: Sequence[np.ndarray], order: Sequence[int], at: int, stop: int, shortest: int) -> list[Branch]:
     """Too little in common to share: go on with those that have the next token in common too."""
     if len(sequences[order[0]]) > stop:
         return _fork(sequences, order, at, shortest)

@@ -55,7 +55,8 @@ def load_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[
     for key, tensor in load_tensors(path).items():
         field, _, name = key.partition(_SEPARATOR)
         parameter = by_name[name]
-        optimizer.state[parameter][field] = tensor if field == "step" else tensor.to(parameter.device)
+        stays = field == "step" and not optimizer.defaults.get("fused")  # only a fused kernel counts on the device
+        optimizer.state[parameter][field] = tensor if stays else tensor.to(parameter.device)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -14,10 +15,12 @@ from covey.batching.layout import LAYOUTS
 from covey.batching.rows import bare_rows
 from covey.errors import MismatchError
 from covey.learner.logprobs import token_divergences, token_logps
+from covey.learner.masters import Masters
+from covey.learner.recompute import recomputing
 from covey.learner.reference import Reference, make_reference
 from covey.learner.schedule import Schedule
 from covey.learner.survey import whole_step
-from covey.learner.tree import follows_trees
+from covey.learner.tree import following, follows_trees
 from covey.losses.corrections.apply import mismatch_metrics
 from covey.losses.objective import Objective
 from covey.losses.ratio import log_ratio
@@ -78,6 +81,7 @@ class Learner:
     All passes run in evaluation mode, so dropout never makes two of them differ. A reference exists only if the
     objective needs it. ``objective`` may be replaced between steps by one with other coefficients. ``layout`` is how
     batches should be laid out for it; a model whose attention cannot follow a tree of sequences takes padded ones only.
+    ``checkpointing`` runs layers again in the backward pass and saves their activations' memory.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Learner:
         knobs: OptimizerKnobs | None = None,
         limits: Limits | None = None,
         layout: Literal["packed", "padded"] = "packed",
+        checkpointing: bool = False,
     ) -> None:
         self.model = model.eval()
         self.layout = LAYOUTS[layout if follows_trees(model) else "padded"]
@@ -96,8 +101,10 @@ class Learner:
         self.knobs = knobs or OptimizerKnobs()
         self.limits = limits or Limits()
         self.version = 0
-        self.optimizer = _adamw(model, schedule.peak, self.knobs)
+        self.checkpointing = checkpointing
         self.reference: Reference | None = make_reference(model) if "ref_logp" in objective.needs else None
+        self.masters = Masters(model)
+        self.optimizer = _adamw(list(self.masters.trained.values()), schedule.peak, self.knobs)
 
     def annotate(self, batch: StepBatch, old: OldPolicy = "current") -> StepBatch:
         """Add the streams that the objective needs and that are not there yet: reference and old log-probs."""
@@ -170,7 +177,7 @@ class Learner:
         metrics = {name: metric.value for name, metric in parts.items()}
         if first:
             self._check_gap(metrics)
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        gradients = [weight.grad for weight in self.masters.trained.values() if weight.grad is not None]
         norm = float(torch.nn.utils.get_total_norm(gradients))
         divergence = metrics.get("sampler/kl_k3", 0.0)
         stopped = metrics.get("kl/old", 0.0) > self.limits.stop_kl
@@ -188,13 +195,14 @@ class Learner:
         )
 
     def _update(self, lr: float, scale: float) -> None:
-        for parameter in self.model.parameters():
-            if parameter.grad is not None and scale != 1.0:
-                parameter.grad.mul_(scale)
+        for weight in self.masters.trained.values():
+            if weight.grad is not None and scale != 1.0:
+                weight.grad.mul_(scale)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        self.masters.release()
         self.version += 1
 
     def _check_gap(self, metrics: Mapping[str, float]) -> None:
@@ -204,9 +212,12 @@ class Learner:
             raise mismatch(Gap(largest=largest, mean=mean, tokens=0), self.limits)
 
     def _backward(self, micro: MicroBatch, totals: Totals, known: Mapping[str, float]) -> dict[str, Metric]:
-        inputs = self._inputs(micro, totals, known)
+        with recomputing(self.model) if self.checkpointing else nullcontext():
+            inputs = self._inputs(micro, totals, known)
         output = self.objective(inputs)
-        output.loss.backward()
+        # Layers that are run again in the backward pass must meet the attention of the forward pass.
+        with following(self.model) if self.checkpointing and micro.tree is not None else nullcontext():
+            output.loss.backward()
         now = log_ratio(inputs.logp.detach(), micro.behavior_logp, micro.trained)
         return {**output.metrics, **mismatch_metrics(now, inputs)}
 
@@ -234,13 +245,15 @@ class Learner:
         )
 
     def parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        """Trained parameters by name, in a fixed order."""
-        return ((name, p) for name, p in self.model.named_parameters() if p.requires_grad)
+        """What the optimizer works on, by the names of the model's weights, in a fixed order."""
+        return iter(self.masters.trained.items())
 
 
 def one_sequence(micro: MicroBatch, segment: int) -> MicroBatch:
     """A padded micro-batch of one of its sequences."""
-    return MicroBatch(**{name: stream[micro.segment == segment][None] for name, stream in micro.streams().items()})
+    return MicroBatch(
+        **{name: stream[micro.segment == segment][None] for name, stream in micro.streams().items()}, tree=None
+    )
 
 
 def exceeds(value: float, limit: float) -> bool:
@@ -258,10 +271,10 @@ def mismatch(gap: Gap, limits: Limits) -> MismatchError:
     )
 
 
-def _adamw(model: PreTrainedModel, lr: float, knobs: OptimizerKnobs) -> torch.optim.AdamW:
-    trained = [p for p in model.parameters() if p.requires_grad]
+def _adamw(trained: Sequence[torch.nn.Parameter], lr: float, knobs: OptimizerKnobs) -> torch.optim.AdamW:
     groups = [
         {"params": [p for p in trained if p.ndim >= 2], "weight_decay": knobs.weight_decay},
         {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=knobs.betas, eps=knobs.eps)
+    fused = trained[0].device.type in ("cpu", "cuda")  # one kernel over all weights in place of a dozen small ones each
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=knobs.betas, eps=knobs.eps, fused=fused)

@@ -10,6 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from covey.learner.head import Head, trained_states
+from covey.learner.picked import picked_and_entropy
 from covey.types import MicroBatch
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ def token_logps(
     tokens, temperature = _targets(micro)
 
     def terms(states: torch.Tensor, tokens: torch.Tensor, temperature: torch.Tensor) -> Terms:
-        everything = _distribution(head, states, temperature)
-        return _picked(everything, tokens), _entropy(everything, entropy_grad)
+        return picked_and_entropy(_wide(head(states)), tokens, temperature, entropy_grad)
 
     logp, entropy = _in_pieces(terms, _vocabulary(head, states), states, tokens, temperature)
     return _spread(logp, micro), _spread(entropy, micro)
@@ -96,10 +96,13 @@ def _vocabulary(head: Head, states: torch.Tensor) -> int:
     return head(states[:1]).shape[-1] if states.shape[0] else 1
 
 
+def _wide(logits: torch.Tensor) -> torch.Tensor:
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
 def _distribution(head: Head, states: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
     """Log-probs of the whole vocabulary for each trained token, [N, V], tempered."""
-    logits = head(states)
-    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    logits = _wide(head(states))
     return torch.log_softmax(logits / temperature.to(logits.dtype)[:, None], dim=-1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
@@ -13,6 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.utils.logging import disable_progress_bar
 
 from covey.errors import ModelError
+
+Precision = Literal["float32", "bfloat16"]
 
 TINY = "tiny"
 """Name of the model inside the package: a Llama of under a million parameters that has seen some arithmetic."""
@@ -51,8 +53,10 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False) -> Policy:
-    """Load weights in float32 with their tokenizer; a folder with an adapter gives its model with the adapter merged.
+def load_policy(
+    path: str, device: str = "auto", trust_remote_code: bool = False, precision: Precision = "float32"
+) -> Policy:
+    """Load weights with their tokenizer; a folder with an adapter gives its model with the adapter merged.
 
     Raises ModelError that says what is missing and where.
     """
@@ -60,7 +64,7 @@ def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False
 
     folder = resolve(path)
     if is_adapter(folder):
-        return load_merged(folder, lambda base: load_policy(base, device, trust_remote_code))
+        return load_merged(folder, lambda base: load_policy(base, device, trust_remote_code, precision))
     _check_folder(path, folder)
     target = pick_device(device)
     disable_progress_bar()  # one file is loaded; the bar would break the live view
@@ -70,7 +74,9 @@ def load_policy(path: str, device: str = "auto", trust_remote_code: bool = False
         where = "" if Path(folder).exists() else f"there is no folder {path!r} here, and as a hub id: "
         raise ModelError(f"cannot load a tokenizer: {where}{_first_line(error)}") from error
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=trust_remote_code)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=getattr(torch, precision), trust_remote_code=trust_remote_code
+        )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"cannot load a causal language model from {path!r}: {_first_line(error)}") from error
     model.to(target)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def run_over(model: PreTrainedModel, decoder: Callable[..., Any], tree: Tree) ->
     """Output of ``decoder``, which is ``model`` or a part of it, for the C distinct tokens of a tree: [1, C, ...]."""
     kernel = {"cpu": Parts, "cuda": Flex}.get(tree.tokens.device.type, Dense)
     plan = kernel(tree.nodes, tree.positions)
-    with _following(model):
+    with following(model):
         return decoder(input_ids=tree.tokens, position_ids=tree.positions, use_cache=False, tree=plan)
 
 
@@ -68,8 +68,9 @@ def _tried(model: PreTrainedModel) -> bool:
 
 
 @contextmanager
-def _following(model: PreTrainedModel) -> Iterator[None]:
-    before = model.config._attn_implementation
+def following(model: PreTrainedModel) -> Iterator[None]:
+    """Inside, the model's attention follows the tree that its forward pass is given."""
+    before: Any = model.config._attn_implementation
     model.set_attn_implementation(NAME)
     try:
         yield
@@ -93,8 +94,8 @@ def _attend(
     if others.get("softcap") is not None or others.get("s_aux") is not None or others.get("position_bias") is not None:
         raise NotImplementedError("caps, sinks and biases of attention scores have no tree kernel")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    streams = (stream[0].transpose(0, 1) for stream in (query, key, value))
-    return tree.attend(*streams, scale, sliding_window)[None], None
+    query, key, value = (stream[0].transpose(0, 1) for stream in (query, key, value))
+    return tree.attend(query, key, value, scale, sliding_window)[None], None
 
 
 AttentionInterface.register(NAME, _attend)

@@ -30,10 +30,14 @@ class Dense:
         def inside(batch: Any, head: Any, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
             return (key <= query) & (query < self.ends[key])
 
-        def near(batch: Any, head: Any, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-            return inside(batch, head, query, key) & (self.positions[query] - self.positions[key] < window)
+        if window is None:
+            return inside
+        reach = window
 
-        return inside if window is None else near
+        def near(batch: Any, head: Any, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+            return inside(batch, head, query, key) & (self.positions[query] - self.positions[key] < reach)
+
+        return near
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, window: int | None
@@ -42,7 +46,8 @@ class Dense:
         window = None if window is None or window >= self.reach else window
         if window not in self._made:
             self._made[window] = self._make(self.sees(window))
-        return self._apply(*(stream.transpose(0, 1)[None] for stream in (query, key, value)), scale, window)
+        query, key, value = (stream.transpose(0, 1)[None] for stream in (query, key, value))
+        return self._apply(query, key, value, scale, window)
 
     def _make(self, sees: Sees) -> Any:
         columns = torch.arange(len(self.ends), device=self.ends.device)

@@ -81,7 +81,7 @@ def build_bench(
     scorer = make_scorer(config.reward, rewards)
     if held_out is None:
         held_out = make_held_out(config)
-    policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code)
+    policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code, config.model.precision)
     if adapter is not None:
         policy = adapter.on(policy, config.model.path, config.run.seed)
     chat = Chat(policy.tokenizer, policy.end_tokens)

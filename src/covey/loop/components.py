@@ -259,6 +259,7 @@ def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Lea
             stop_kl=optim.stop_kl or math.inf,
         ),
         layout=optim.layout,
+        checkpointing=optim.checkpointing,
     )
 
 

@@ -272,8 +272,9 @@ class Run:
         def fill(folder: Path) -> None:
             save_trained(folder, w.policy.model, w.policy.tokenizer)
             save_optimizer(folder / "optimizer.safetensors", w.learner.optimizer, names)
-            if reference is not None:
-                save_tensors(folder / "reference.safetensors", reference)
+            for name, tensors in (("reference", reference), ("masters", w.learner.masters.state_dict())):
+                if tensors:
+                    save_tensors(folder / f"{name}.safetensors", tensors)
             save_state(folder / "state.json", state)
 
         return self.store.save(self.step, fill)
@@ -296,6 +297,8 @@ class Run:
         )
         if (folder / "reference.safetensors").is_file() and w.learner.reference is not None:
             w.learner.reference.load_state_dict(load_tensors(folder / "reference.safetensors"))
+        if w.learner.masters.state_dict():
+            w.learner.masters.load_state_dict(load_tensors(folder / "masters.safetensors"))
         restore_rng(state.rng)
         w.controls.load_state(state.parts["controls"])
         w.rates.load_state(state.parts["rates"])

@@ -77,7 +77,9 @@ def _scored(
     prompt_tokens: int = 3,
 ) -> ScoredGroup:
     sizes = lengths or [4] * len(totals)
-    members = tuple(make_trajectory(uid, i, prompt_tokens=prompt_tokens, reply_tokens=size) for i, size in enumerate(sizes))
+    members = tuple(
+        make_trajectory(uid, i, prompt_tokens=prompt_tokens, reply_tokens=size) for i, size in enumerate(sizes)
+    )
 
     def score(total: float | None, row: Mapping[str, float | None]) -> Score:
         missing = total is None or np.isnan(total)
