@@ -16,7 +16,7 @@ LAYERS = [
     {"config"},
     {"metrics"},
     {"advantages", "losses", "controllers"},
-    {"batching"},
+    {"batching", "kernels"},
     {"checkpoint", "planner"},
     {"prompts", "engines", "rewards"},
     {"rollout", "learner", "observe"},

@@ -8,6 +8,7 @@ import torch
 
 from covey.advantages import GRPO
 from covey.batching.layout import pad
+from covey.engines.attend import shares_prompts
 from covey.engines.hf import HFEngine
 from covey.learner.logprobs import token_logps
 from covey.types import Group, Message, Prompt, Request, Sampling, Score, ScoredGroup, Trajectory, Turn
@@ -24,7 +25,8 @@ def sample(model, prompts, temperature):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_sampler_forward_pass_and_trainer_agree(any_model, temperature):
-    prompts = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18], [3], [4, 4, 4, 4]]
+    prompts = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18], [3], [5, 6, 7], [4, 4, 4, 4], [5, 6, 7]]
+    assert shares_prompts(any_model)
     completions = sample(any_model, prompts, temperature)
     members = []
     for i, prompt in enumerate(prompts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from covey.engines.attend import next_logits, prefill
 from covey.engines.sampling import draw, sampled_logp, uniforms
 from covey.engines.slots import Slots
 from covey.types import Completion, Finish, Request
@@ -30,13 +31,16 @@ class _Row:
     tokens: list[int] = field(default_factory=list)
     logps: list[float] = field(default_factory=list)
 
+    @property
+    def key(self) -> bytes:
+        """Equal for equal prompts."""
+        return self.request.tokens.tobytes()
+
 
 @dataclass(slots=True)
-class _Prefix:
+class _Prompt:
     """A prompt that has been prefilled, as long as responses to it are waiting."""
 
-    cache: DynamicCache
-    which: int  # its row there
     logits: torch.Tensor  # [V], of the first new token
     waiting: int
 
@@ -102,14 +106,13 @@ class Batch:
         self.prefill_tokens = prefill_tokens
         room = {r.id: sys.maxsize if limit is None else limit - len(r.tokens) for r in requests}
         made = [_Row(r, min(r.sampling.max_new_tokens, room[r.id]), uniforms(r.sampling)) for r in requests]
-        made.sort(key=lambda row: (-len(row.request.tokens), row.request.tokens.tobytes()))  # stable: siblings in order
+        made.sort(key=lambda row: (-len(row.request.tokens), row.key))  # stable: siblings in order
         self.waiting = deque(made)
-        self.prefixes: dict[bytes, _Prefix] = {}
+        self.prompts: dict[bytes, _Prompt] = {}
         self.active: list[_Row] = []
         self.table: _Table | None = None
         self.rows = min(rows, len(made))
-        longest = max(len(row.request.tokens) + row.limit for row in made)
-        self.slots = Slots(len(DynamicCache(config=model.config).layers), self.rows, longest + 64)
+        self.slots = Slots(len(DynamicCache(config=model.config).layers), self.rows)
 
     def run(self) -> Iterator[_Row]:
         """Yield responses as they end."""
@@ -121,68 +124,44 @@ class Batch:
                 yield from self._step()
 
     def _admit(self, rows: list[_Row]) -> Iterator[_Row]:
-        """Give each a slot with its prompt's keys and values, and draw its first token."""
+        """Give each a slot beside its prompt, and draw its first token."""
         self._prefill(rows)
-        prefixes = [self.prefixes[row.request.tokens.tobytes()] for row in rows]
-        logits = torch.stack([prefix.logits for prefix in prefixes])
-        self.slots.make_room(max(len(row.request.tokens) for row in rows))
-        for row, prefix in zip(rows, prefixes, strict=True):
-            self.slots.admit(prefix.cache, prefix.which, len(row.request.tokens))
+        logits = torch.stack([self.prompts[row.key].logits for row in rows])
+        for row in rows:
+            self.slots.admit(row.key)
             self.active.append(row)
-            prefix.waiting -= 1
-        self.prefixes = {key: prefix for key, prefix in self.prefixes.items() if prefix.waiting}
+            self.prompts[row.key].waiting -= 1
+        self.prompts = {key: prompt for key, prompt in self.prompts.items() if prompt.waiting}
         self.table = None
         _Table.of(rows, self.model.device).draw(logits, rows)
         yield from self._release(len(self.active) - len(rows))
 
     def _prefill(self, rows: Sequence[_Row]) -> None:
         """One pass over the prompts among these that are not prefilled yet, padded on the left."""
-        fresh = {row.request.tokens.tobytes(): row.request.tokens for row in rows}
-        fresh = {key: tokens for key, tokens in fresh.items() if key not in self.prefixes}
-        waiting: dict[bytes, int] = dict.fromkeys(fresh, 0)
-        for row in (*rows, *self.waiting):
-            key = row.request.tokens.tobytes()
-            if key in waiting:
-                waiting[key] += 1
+        fresh = {row.key: row.request.tokens for row in rows if row.key not in self.prompts}
+        waiting = Counter(row.key for row in (*rows, *self.waiting))
         items, width = list(fresh.items()), max((len(tokens) for tokens in fresh.values()), default=1)
         size = max(1, self.prefill_tokens // width)
         for start in range(0, len(items), size):
             some = items[start : start + size]
             cache, logits = self._prompt_pass([tokens for _, tokens in some])
-            for which, (key, _) in enumerate(some):
-                self.prefixes[key] = _Prefix(cache, which, logits[which], waiting[key])
+            needed = {row.key for row in self.active} | self.prompts.keys()
+            self.slots.join([(key, len(tokens)) for key, tokens in some], cache, needed)
+            for place, (key, _) in enumerate(some):
+                self.prompts[key] = _Prompt(logits[place], waiting[key])
 
     def _prompt_pass(self, prompts: Sequence[np.ndarray]) -> tuple[DynamicCache, torch.Tensor]:
         width, device = max(len(tokens) for tokens in prompts), self.model.device
         ids, attended = np.zeros((len(prompts), width), np.int64), np.zeros((len(prompts), width), np.int64)
         for i, tokens in enumerate(prompts):
             ids[i, width - len(tokens) :], attended[i, width - len(tokens) :] = tokens, 1
-        mask = torch.as_tensor(attended, device=device)
-        cache = DynamicCache()  # whole, also for layers that look back only so far: the mask says how far
-        out = self.model(
-            input_ids=torch.as_tensor(ids, device=device),
-            attention_mask=mask,
-            position_ids=(mask.cumsum(1) - 1).clamp(min=0),
-            cache=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        return cache, out.logits[:, -1]
+        return prefill(self.model, torch.as_tensor(ids, device=device), torch.as_tensor(attended, device=device))
 
     def _step(self) -> Iterator[_Row]:
         """One more token for every active row."""
-        self.slots.make_room(0)
+        self.slots.begin(self.table is None, self.model.device)
         table = self.table = self.table or _Table.of(self.active, self.model.device)
-        out = self.model(
-            input_ids=table.newest[:, None],
-            attention_mask=self.slots.mask(self.model.device),
-            position_ids=table.place[:, None],
-            cache=self.slots,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        self.slots.column += 1
-        table.draw(out.logits[:, -1], self.active)
+        table.draw(next_logits(self.model, self.slots, table.newest, table.place), self.active)
         yield from self._release(0)
 
     def _release(self, first: int) -> Iterator[_Row]:

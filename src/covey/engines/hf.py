@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from covey.engines.attend import shares_prompts
 from covey.engines.batch import Batch, complete
 from covey.engines.plain import generate_padded
 from covey.errors import ModelError
+from covey.kernels.linear import packed, quicken
 from covey.types import Completion, Request
 
 if TYPE_CHECKING:
@@ -42,11 +41,15 @@ class HFEngine:
         self.version = 0
         self.end_tokens = end_tokens
         self.limit: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        self.shared = has_plain_cache(model)
+        self.shared = shares_prompts(model)
+        quicken(model)
 
     async def generate(self, requests: Sequence[Request], /) -> list[Completion]:
-        """See :class:`covey.engines.base.Engine`. Raises ModelError for a prompt that leaves no room to answer."""
-        return await asyncio.to_thread(self._generate_all, requests)
+        """See :class:`covey.engines.base.Engine`. Raises ModelError for a prompt that leaves no room to answer.
+
+        The event loop waits: on a thread of its own, with a second team of workers beside it, the same takes 40 % more.
+        """
+        return self._generate_all(requests)
 
     async def load_weights(self, source: Any, version: int, /) -> None:
         """``source`` is the engine's own model (nothing to copy) or a state dict of the same architecture."""
@@ -70,7 +73,7 @@ class HFEngine:
         was_training = self.model.training
         self.model.eval()
         try:
-            with torch.inference_mode():
+            with torch.inference_mode(), packed(self.model):
                 return self._shared(requests) if self.shared else self._plain(requests)
         finally:
             self.model.train(was_training)
@@ -89,9 +92,3 @@ class HFEngine:
                 self.model, batch, end_tokens=self.end_tokens, limit=self.limit, version=self.version
             )
         ]
-
-
-def has_plain_cache(model: PreTrainedModel) -> bool:
-    """Whether every layer keeps keys and values and nothing else, so that rows can be moved and columns shared."""
-    layers = DynamicCache(config=model.config).layers
-    return bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)

@@ -25,7 +25,8 @@ def sampled_logp(
     ``top_k`` i64[B] (0 keeps all). Truncation happens after temperature and the rest is renormalised.
     """
     scale = torch.where(temperature > 0, temperature, 1.0)
-    logp = torch.log_softmax(logits.float() / scale[:, None], dim=-1)
+    logits = logits.float() if bool((scale == 1).all()) else logits.float() / scale[:, None]
+    logp = torch.log_softmax(logits, dim=-1)
     limited = (top_k > 0) | (top_p < 1)
     if not bool(limited.any()):
         return logp
@@ -48,13 +49,13 @@ BLOCK = 512
 def draw(logp: torch.Tensor, temperature: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw one token a row by inverting the cumulative distribution: tokens i64[B] and their log-probs f32[B].
 
-    ``uniform`` f64[B] in [0, 1). The sum runs in float64, because in float32 the tail of a large vocabulary is lost:
-    first over blocks of tokens, then inside the block that was hit. A token of probability 0 can never be drawn: its
-    cumulative value equals its neighbour's.
+    ``uniform`` f64[B] in [0, 1). Blocks of tokens are added up in float64, because in float32 the tail of a large
+    vocabulary is lost; then the search goes on inside the block that was hit. A token of probability 0 can never be
+    drawn: its cumulative value equals its neighbour's.
     """
     size = logp.shape[-1]
     padded = torch.nn.functional.pad(logp, (0, -size % BLOCK), value=-torch.inf).exp().unflatten(-1, (-1, BLOCK))
-    blocks = padded.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
+    blocks = padded.sum(dim=-1).double().cumsum(dim=-1)
     target = uniform[:, None] * blocks[:, -1:]
     block = torch.searchsorted(blocks, target, right=True).clamp(max=blocks.shape[-1] - 1)
     before = torch.where(block > 0, blocks.gather(1, (block - 1).clamp(min=0)), 0.0)
@@ -63,5 +64,6 @@ def draw(logp: torch.Tensor, temperature: torch.Tensor, uniform: torch.Tensor) -
     last = torch.searchsorted(inside, inside[:, -1:].contiguous()).clamp(max=BLOCK - 1)
     place = torch.minimum(torch.searchsorted(inside, target - before, right=True), last)
     drawn = (block * BLOCK + place).squeeze(1).clamp(max=size - 1)
-    tokens = torch.where(temperature > 0, drawn, logp.argmax(dim=-1))
+    greedy = temperature == 0
+    tokens = torch.where(greedy, logp.argmax(dim=-1), drawn) if bool(greedy.any()) else drawn
     return tokens, logp.gather(1, tokens[:, None]).squeeze(1)

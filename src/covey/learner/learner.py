@@ -14,6 +14,7 @@ import torch
 from covey.batching.layout import LAYOUTS
 from covey.batching.rows import bare_rows
 from covey.errors import MismatchError
+from covey.kernels.linear import quicken
 from covey.learner.logprobs import token_divergences, token_logps
 from covey.learner.masters import Masters
 from covey.learner.recompute import recomputing
@@ -95,6 +96,7 @@ class Learner:
         checkpointing: bool = False,
     ) -> None:
         self.model = model.eval()
+        quicken(model)
         self.layout = LAYOUTS[layout if follows_trees(model) else "padded"]
         self.objective = objective
         self.schedule = schedule

@@ -15,6 +15,7 @@ from covey.config import RunConfig
 from covey.controllers import PassRates
 from covey.engines.hf import HFEngine
 from covey.errors import PromptError
+from covey.kernels.memory import keep_freed_memory
 from covey.learner.learner import Learner
 from covey.learner.lora import Adapter
 from covey.learner.model import Policy, load_policy
@@ -82,6 +83,8 @@ def build_bench(
     if held_out is None:
         held_out = make_held_out(config)
     policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code, config.model.precision)
+    if policy.model.device.type == "cpu":
+        keep_freed_memory()
     if adapter is not None:
         policy = adapter.on(policy, config.model.path, config.run.seed)
     chat = Chat(policy.tokenizer, policy.end_tokens)
