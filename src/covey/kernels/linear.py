@@ -1,6 +1,6 @@
 """Linear layers through oneDNN in place of the BLAS library: the same products in less time, in float32 on a CPU.
 
-Three times less with the few rows that sampling has, a quarter less with the many of training (docs/performance.md).
+Three times less with the few rows that sampling has, a quarter less with the many of training (docs/log.md).
 """
 
 from __future__ import annotations
