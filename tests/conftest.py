@@ -67,6 +67,12 @@ ARCHITECTURES = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def small_knobs():
+    """What most architectures call their sizes."""
+    return dict(SMALL)
+
+
 @pytest.fixture(params=ARCHITECTURES)
 def any_model(request):
     """A random model of each kind of causal language model that people train."""

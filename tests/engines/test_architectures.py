@@ -5,6 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from covey.advantages import GRPO
 from covey.batching.layout import pad
@@ -21,6 +22,33 @@ def sample(model, prompts, temperature):
         for i, p in enumerate(prompts)
     ]
     return {int(c.id): c for c in asyncio.run(engine.generate(requests))}
+
+
+OTHERS = {
+    # caps of attention scores, known to the shared way; transformers honours them in its eager attention
+    "gemma2": ({"head_dim": 8, "attn_logit_softcapping": 0.5, "sliding_window": 8}, "eager", True),
+    # sinks, and chunks of which the try with a few tokens would see nothing: sampled in the plain way
+    "gpt_oss": ({"head_dim": 8, "sliding_window": 8, "num_local_experts": 2, "num_experts_per_tok": 1}, "eager",
+                False),
+    "llama4_text": ({"head_dim": 8, "attention_chunk_size": 8, "intermediate_size_mlp": 64,
+                     "num_local_experts": 2, "layer_types": ["chunked_attention", "full_attention"]}, "eager", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_attention_of_other_kinds_is_known_or_left_to_the_plain_way(name, small_knobs):
+    knobs, attention, shared = OTHERS[name]
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(name, **{**small_knobs, **knobs})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+    assert shares_prompts(model) is shared
+    prompts = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18], [5, 6, 7]]
+    for i, completion in sample(model, prompts, 1.0).items():
+        ids = torch.tensor([*prompts[i], *completion.tokens])
+        with torch.no_grad():
+            everything = torch.log_softmax(model(ids[None]).logits[0, len(prompts[i]) - 1 : -1].float(), -1)
+        expected = everything.gather(1, ids[len(prompts[i]) :, None])[:, 0].numpy()
+        np.testing.assert_allclose(completion.logp, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])

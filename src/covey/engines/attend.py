@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +10,7 @@ from transformers import AttentionInterface, DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from covey.engines.slots import Slots
+from covey.kernels.attention import attending, full_or_windowed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -24,8 +23,7 @@ _SHARES: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
 
 def next_logits(model: PreTrainedModel, slots: Slots, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """Add ``tokens`` i64[n] at ``positions`` i64[n] to the slots' rows: the logits [n, V] after them."""
-    before: Any = model.config._attn_implementation
-    with _attention(model, NAME, before):
+    with attending(model, NAME):
         out = model(
             input_ids=tokens[:, None],
             position_ids=positions[:, None],
@@ -35,15 +33,6 @@ def next_logits(model: PreTrainedModel, slots: Slots, tokens: torch.Tensor, posi
             logits_to_keep=1,
         )
     return out.logits[:, -1]
-
-
-@contextmanager
-def _attention(model: PreTrainedModel, name: str, before: Any) -> Iterator[None]:
-    model.set_attn_implementation(name)
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
 
 
 def prefill(model: PreTrainedModel, ids: torch.Tensor, attended: torch.Tensor) -> tuple[DynamicCache, torch.Tensor]:
@@ -63,12 +52,13 @@ def prefill(model: PreTrainedModel, ids: torch.Tensor, attended: torch.Tensor) -
 def shares_prompts(model: PreTrainedModel) -> bool:
     """Whether the model can be sampled with slots and gives the same logits: tried once a model.
 
-    It can if its layers keep keys and values alone and its attention is that of transformers' registry.
+    It can if its layers keep keys and values alone and look back without end or over a window, and its attention is of
+    transformers' registry.
     """
     if model not in _SHARES:
         layers = DynamicCache(config=model.config).layers
         plain = bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
-        _SHARES[model] = plain and _tried(model, len(layers))
+        _SHARES[model] = plain and full_or_windowed(model) and _tried(model, len(layers))
     return _SHARES[model]
 
 
@@ -89,7 +79,7 @@ def _tried(model: PreTrainedModel, layers: int) -> bool:
             slots.begin(at == 0, device)
             places = torch.tensor([len(prompt) + at for prompt in prompts], device=device)
             found = next_logits(model, slots, new[:, at], places)
-    except (AttributeError, TypeError, ValueError, RuntimeError, IndexError, NotImplementedError):
+    except (AttributeError, TypeError, ValueError, RuntimeError):
         return False  # attention of another build
     near = 1e-3 if found.dtype in (torch.float32, torch.float64) else 5e-2
     whole = [torch.cat([prompt, answer])[None] for prompt, answer in zip(prompts, new, strict=True)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,7 @@ import torch
 from transformers import AttentionInterface
 
 from covey.batching.tree import tree_of
+from covey.kernels.attention import attending, full_or_windowed
 from covey.learner.tree_dense import Dense, Flex
 from covey.learner.tree_kernel import Parts
 from covey.types import Tree
@@ -39,14 +40,8 @@ def follows_trees(model: PreTrainedModel) -> bool:
     It does if its tokens meet in attention only, and that is the one of transformers' registry.
     """
     if model not in _FOLLOWS:
-        _FOLLOWS[model] = _known_layers(model) and _tried(model)
+        _FOLLOWS[model] = full_or_windowed(model) and _tried(model)
     return _FOLLOWS[model]
-
-
-def _known_layers(model: PreTrainedModel) -> bool:
-    config: Any = model.config.get_text_config()
-    kinds = getattr(config, "layer_types", None) or ["full_attention"]
-    return set(kinds) <= {"full_attention", "sliding_attention"} and not getattr(config, "attention_chunk_size", None)
 
 
 @torch.no_grad()
@@ -67,15 +62,9 @@ def _tried(model: PreTrainedModel) -> bool:
     return True
 
 
-@contextmanager
-def following(model: PreTrainedModel) -> Iterator[None]:
+def following(model: PreTrainedModel) -> AbstractContextManager[None]:
     """Inside, the model's attention follows the tree that its forward pass is given."""
-    before: Any = model.config._attn_implementation
-    model.set_attn_implementation(NAME)
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+    return attending(model, NAME)
 
 
 def _attend(
