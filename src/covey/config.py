@@ -110,7 +110,8 @@ class SamplingSection(Section):
     top_p: float = 1.0
     top_k: int = 0
     max_new_tokens: Positive = 256
-    rows: Positive = 128  # responses sampled at the same time
+    rows: Positive = 256  # responses sampled at the same time
+    cache_gib: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0  # keys and values of them; fewer if it is full
 
     @model_validator(mode="after")
     def _whole_distribution(self) -> SamplingSection:

@@ -8,8 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covey.engines import slots
-from covey.engines.attend import shares_prompts
+from covey.engines import hf, slots
+from covey.engines.attend import shares_prompts, token_bytes
+from covey.engines.base import Telling
+from covey.engines.batch import Batch
 from covey.engines.hf import HFEngine
 from covey.engines.sampling import BLOCK, draw
 from covey.testing.samples import random_llama
@@ -163,3 +165,98 @@ def test_drawing_follows_the_distribution():
     tokens, _ = draw(logp.expand(10_000, -1), torch.ones(10_000), uniform)
     share = torch.bincount(tokens, minlength=4) / 10_000
     torch.testing.assert_close(share, logp.exp(), rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "most"),
+    [(1, 1), (22, 1), (23, 1), (32, 2), (31, 1), (42, 3), (61, 3), (62, 4), (81, 5), (82, 6)],
+)
+def test_rows_are_as_many_as_their_keys_and_values_have_room(model, tokens, most):
+    """Two prompts of 12 and 10 tokens, three answers of 10 tokens each: 22 + 10 + 10, then 20 more for the next."""
+    requests = [
+        Request(id=f"{n}/{i}", tokens=np.full(n, 5), sampling=Sampling(max_new_tokens=10, seed=i))
+        for n in (12, 10)
+        for i in range(3)
+    ]
+    engine = HFEngine(model, frozenset({999}), cache_bytes=tokens * token_bytes(model))
+    batch = Batch(model, requests, end_tokens=frozenset({999}), limit=None, rows=64, cache_bytes=engine.cache_bytes)
+    assert batch.rows == most
+    same(ask(engine, requests), ask(HFEngine(model, frozenset({999})), requests))
+
+
+def test_a_token_takes_keys_and_values_in_every_layer(model):
+    shape = model.config
+    assert token_bytes(model) == 2 * 4 * shape.num_hidden_layers * shape.num_key_value_heads * shape.head_dim
+
+
+def test_rows_with_more_room_than_needed_are_not_given_it():
+    model = random_llama(positions=256).double()
+    requests = requests_of(PROMPTS[:2], siblings=2, new=5)
+    batch = Batch(model, requests, end_tokens=frozenset({999}), limit=256, rows=8, cache_bytes=1 << 30)
+    with torch.inference_mode():
+        assert len(list(batch.run())) == 4
+    assert {store.shape[2] for layer in batch.slots.held for store in layer.own} == {6}
+
+
+def long_requests(n=4):
+    return [Request(id=str(i), tokens=np.array([4, 5]), sampling=Sampling(max_new_tokens=60, seed=i)) for i in range(n)]
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "plain"])
+def test_the_engine_tells_how_far_it_is(model, monkeypatch, shared):
+    monkeypatch.setattr(hf, "BURST", 0.0)
+    engine, told = HFEngine(model, frozenset({999}), rows=2), []
+    engine.shared, engine.listener = shared, told.append
+    answers = ask(engine, long_requests())
+    assert isinstance(engine, Telling)
+    assert [p.ended for p in told] == sorted(p.ended for p in told)
+    assert (told[-1].ended, told[-1].asked, told[-1].drawn) == (4, 4, sum(len(c.tokens) for c in answers.values()))
+    assert len(told) == (2 * 59 if shared else 2)  # a prompt's own pass draws the first token of its rows
+    whole = [c.tokens.tolist() for c in answers.values()]
+    assert all(any(tokens[: len(p.newest)] == p.newest.tolist() for tokens in whole) for p in told)
+
+
+def test_a_cancelled_call_stops_and_leaves_the_engine_as_it_was(model, monkeypatch):
+    monkeypatch.setattr(hf, "BURST", 0.0)
+    engine, told = HFEngine(model, frozenset({999})), []
+    expected = ask(engine, long_requests())
+
+    async def main():
+        task = asyncio.create_task(engine.generate(long_requests()))
+
+        def stop(progress):
+            told.append(progress.drawn)
+            if progress.drawn >= 40:
+                task.cancel()
+
+        engine.listener = stop
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine.listener = None
+        return {c.id: c for c in await engine.generate(long_requests())}
+
+    model.train()
+    same(asyncio.run(main()), expected)
+    assert told[-1] == 40
+    assert model.training
+    assert not torch.is_inference_mode_enabled()
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_calls_at_the_same_time_are_answered_one_after_another(model, monkeypatch):
+    monkeypatch.setattr(hf, "BURST", 0.0)
+    engine, seen = HFEngine(model, frozenset({999})), []
+    expected = ask(engine, long_requests())
+
+    async def bystander():
+        for _ in range(20):
+            seen.append((torch.is_inference_mode_enabled(), model.config._attn_implementation))
+            await asyncio.sleep(0)
+
+    async def main():
+        return await asyncio.gather(engine.generate(long_requests()), engine.generate(long_requests()), bystander())
+
+    first, second, _ = asyncio.run(main())
+    for answers in (first, second):
+        same({c.id: c for c in answers}, expected)
+    assert set(seen) == {(False, "sdpa")}

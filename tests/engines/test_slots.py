@@ -25,7 +25,7 @@ def add(slots, changed, *tokens):
 @pytest.fixture
 def slots():
     """Two rows of prompt a (three tokens), one of prompt b (two, so padded by one), each with one token."""
-    slots = Slots(1, rows=4)
+    slots = Slots(1, rows=4, longest=100)
     slots.join([(b"a", 3), (b"b", 2)], filled(10, 20), ())
     for key in (b"a", b"b", b"a"):
         slots.admit(key)

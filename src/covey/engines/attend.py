@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 NAME = "covey_slots"
 """Of the attention, in transformers' registry."""
 
-_SHARES: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
+_BYTES: WeakKeyDictionary[torch.nn.Module, int | None] = WeakKeyDictionary()
 
 
 def next_logits(model: PreTrainedModel, slots: Slots, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """Add ``tokens`` i64[n] at ``positions`` i64[n] to the slots' rows: the logits [n, V] after them."""
-    with attending(model, NAME):
-        out = model(
-            input_ids=tokens[:, None],
-            position_ids=positions[:, None],
-            cache=slots,
-            slots=slots,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+    """Add ``tokens`` i64[n] at ``positions`` i64[n] to the slots' rows: the logits [n, V] after them.
+
+    The model must be attending by ``NAME``.
+    """
+    out = model(
+        input_ids=tokens[:, None],
+        position_ids=positions[:, None],
+        cache=slots,
+        slots=slots,
+        use_cache=True,
+        logits_to_keep=1,
+    )
     return out.logits[:, -1]
 
 
@@ -50,20 +52,25 @@ def prefill(model: PreTrainedModel, ids: torch.Tensor, attended: torch.Tensor) -
 
 
 def shares_prompts(model: PreTrainedModel) -> bool:
-    """Whether the model can be sampled with slots and gives the same logits: tried once a model.
+    """Whether the model can be sampled with slots and gives the same logits.
 
     It can if its layers keep keys and values alone and look back without end or over a window, and its attention is of
     transformers' registry.
     """
-    if model not in _SHARES:
+    return token_bytes(model) is not None
+
+
+def token_bytes(model: PreTrainedModel) -> int | None:
+    """Bytes that keys and values of a token take in all layers, if the model can be sampled with slots: tried once."""
+    if model not in _BYTES:
         layers = DynamicCache(config=model.config).layers
         plain = bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
-        _SHARES[model] = plain and full_or_windowed(model) and _tried(model, len(layers))
-    return _SHARES[model]
+        _BYTES[model] = _tried(model, len(layers)) if plain and full_or_windowed(model) else None
+    return _BYTES[model]
 
 
 @torch.inference_mode()
-def _tried(model: PreTrainedModel, layers: int) -> bool:
+def _tried(model: PreTrainedModel, layers: int) -> int | None:
     size, device = model.config.get_text_config().vocab_size, model.device
     ids = (torch.tensor([[0, 0, 5, 6], [7, 8, 9, 4]]) % size).to(device)
     attended = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]], device=device)
@@ -71,20 +78,23 @@ def _tried(model: PreTrainedModel, layers: int) -> bool:
     prompts = [ids[0, 2:], ids[0, 2:], ids[1]]
     try:
         cache, _ = prefill(model, ids, attended)
-        slots = Slots(layers, rows=3)
+        slots = Slots(layers, rows=3, longest=2)
         slots.join([(b"a", 2), (b"b", 4)], cache, ())
         for key in (b"a", b"a", b"b"):
             slots.admit(key)
         for at in (0, 1):
             slots.begin(at == 0, device)
             places = torch.tensor([len(prompt) + at for prompt in prompts], device=device)
-            found = next_logits(model, slots, new[:, at], places)
+            with attending(model, NAME):
+                found = next_logits(model, slots, new[:, at], places)
     except (AttributeError, TypeError, ValueError, RuntimeError):
-        return False  # attention of another build
+        return None  # attention of another build
     near = 1e-3 if found.dtype in (torch.float32, torch.float64) else 5e-2
     whole = [torch.cat([prompt, answer])[None] for prompt, answer in zip(prompts, new, strict=True)]
     alone = torch.cat([model(input_ids=row, use_cache=False).logits[:, -1] for row in whole])
-    return torch.allclose(found.float(), alone.float(), rtol=near, atol=near)
+    if not torch.allclose(found.float(), alone.float(), rtol=near, atol=near):
+        return None
+    return sum(part[0, :, 0].nbytes for layer in slots.held for part in layer.prompts)
 
 
 def _attend(

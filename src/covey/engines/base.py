@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from covey.types import Completion, Request
 
@@ -22,3 +25,23 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Free what the engine holds. Calling it twice is harmless."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call of an engine is."""
+
+    ended: int  # responses
+    asked: int  # responses
+    drawn: int  # tokens
+    newest: np.ndarray  # i64[t]: tokens of a response on its way, or of the last that ended
+
+
+Listener = Callable[[Progress], None]
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """An engine that tells how far it is while it samples."""
+
+    listener: Listener | None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +14,10 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from covey.engines.attend import next_logits, prefill
+from covey.engines.attend import NAME, next_logits, prefill, token_bytes
 from covey.engines.sampling import draw, sampled_logp, uniforms
 from covey.engines.slots import Slots
+from covey.kernels.attention import attending
 from covey.types import Completion, Finish, Request
 
 if TYPE_CHECKING:
@@ -87,6 +90,7 @@ class _Table:
 class Batch:
     """One call of the engine: at most ``rows`` responses at the same time, prompts of equal tokens prefilled once.
 
+    Fewer where keys and values of their prompts and of their longest answers would take more than ``cache_bytes``.
     Waiting responses are taken by the length of their prompt, longest first, and those of one prompt together. New ones
     are admitted when an eighth of the rows is free, so that prompts are prefilled several at a time.
     """
@@ -99,6 +103,7 @@ class Batch:
         end_tokens: frozenset[int],
         limit: int | None,
         rows: int,
+        cache_bytes: int,
         prefill_tokens: int = 8192,
     ) -> None:
         self.model = model
@@ -111,17 +116,30 @@ class Batch:
         self.prompts: dict[bytes, _Prompt] = {}
         self.active: list[_Row] = []
         self.table: _Table | None = None
-        self.rows = min(rows, len(made))
-        self.slots = Slots(len(DynamicCache(config=model.config).layers), self.rows)
+        self.drawn = 0  # tokens, of all rows
+        self.rows = fitting(made[:rows], cache_bytes // (token_bytes(model) or 1))
+        self.slots = Slots(len(DynamicCache(config=model.config).layers), self.rows, max(row.limit for row in made))
 
-    def run(self) -> Iterator[_Row]:
-        """Yield responses as they end."""
+    def run(self, until: float = math.inf) -> Iterator[_Row]:
+        """Yield responses as they end, with a pass or more, until all have or ``time.monotonic`` is past ``until``."""
         while self.waiting or self.active:
-            free = self.rows - len(self.active)
-            if self.waiting and (free >= max(1, self.rows // 8) or not self.active):
+            if self._has_room():
+                free = self.rows - len(self.active)
                 yield from self._admit([self.waiting.popleft() for _ in range(min(free, len(self.waiting)))])
-            if self.active:
-                yield from self._step()
+            with attending(self.model, NAME):  # for many passes: to change it takes as long as a small model's pass
+                while self.active and not self._has_room():
+                    yield from self._step()
+                    if time.monotonic() > until:
+                        return
+
+    @property
+    def newest(self) -> np.ndarray:
+        """The tokens so far of the row that has been there longest."""
+        return np.array(self.active[0].tokens)
+
+    def _has_room(self) -> bool:
+        free = self.rows - len(self.active)
+        return bool(self.waiting) and (free >= max(1, self.rows // 8) or not self.active)
 
     def _admit(self, rows: list[_Row]) -> Iterator[_Row]:
         """Give each a slot beside its prompt, and draw its first token."""
@@ -133,6 +151,7 @@ class Batch:
             self.prompts[row.key].waiting -= 1
         self.prompts = {key: prompt for key, prompt in self.prompts.items() if prompt.waiting}
         self.table = None
+        self.drawn += len(rows)
         _Table.of(rows, self.model.device).draw(logits, rows)
         yield from self._release(len(self.active) - len(rows))
 
@@ -161,6 +180,7 @@ class Batch:
         """One more token for every active row."""
         self.slots.begin(self.table is None, self.model.device)
         table = self.table = self.table or _Table.of(self.active, self.model.device)
+        self.drawn += len(self.active)
         table.draw(next_logits(self.model, self.slots, table.newest, table.place), self.active)
         yield from self._release(0)
 
@@ -174,6 +194,20 @@ class Batch:
                 self.active.pop()
                 self.table = None
                 yield row
+
+
+def fitting(rows: Sequence[_Row], tokens: int) -> int:
+    """How many of these, one at least, can be sampled at once with room for so many tokens in the cache.
+
+    A response may become as long as the longest may; a prompt counts once.
+    """
+    longest, prompts, count = max(row.limit for row in rows), dict[bytes, int](), 0
+    for row in rows:
+        prompts[row.key] = len(row.request.tokens)
+        if (count + 1) * longest + sum(prompts.values()) > tokens:
+            break
+        count += 1
+    return max(1, count)
 
 
 def complete(row: _Row, end_tokens: frozenset[int], version: int) -> Completion:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from covey.engines.attend import shares_prompts
+from covey.engines.base import Listener, Progress
 from covey.engines.batch import Batch, complete
 from covey.engines.plain import generate_padded
 from covey.errors import ModelError
@@ -19,8 +23,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+BURST = 0.1
+"""Seconds of sampling between two looks at the event loop: time in which nothing else in the process is heard."""
+
+
 class HFEngine:
     """Samples from a transformers model in this process, at most ``rows`` responses at a time.
+
+    Fewer if their keys and values might take more than ``cache_bytes``.
 
     A prompt is prefilled once for all its responses, ended responses leave the batch, waiting ones take their place.
     Models whose cache is not keys and values alone are sampled in the plain way, padded and together.
@@ -29,27 +39,38 @@ class HFEngine:
 
     A response depends on its seed and its log-probs, not on what else is in the batch; floating point may differ in the
     last digit with another batch, and a token may then differ.
+
+    Sampling runs on the thread of the event loop, which is heard ten times a second: a cancelled task stops there, and
+    ``listener``, if set, is told how far things are. Several calls at once are answered one after another.
     """
 
-    def __init__(self, model: PreTrainedModel, end_tokens: frozenset[int], rows: int = 128) -> None:
+    def __init__(
+        self, model: PreTrainedModel, end_tokens: frozenset[int], rows: int = 256, cache_bytes: int = 2 << 30
+    ) -> None:
         if not end_tokens:
             raise ModelError("the model names no end token, so no response could ever stop; set eos_token_id")
-        if rows < 1:
-            raise ValueError(f"rows must be at least 1, got {rows}")
+        if rows < 1 or cache_bytes < 1:
+            raise ValueError(f"rows and cache_bytes must be at least 1, got {rows} and {cache_bytes}")
         self.model = model
         self.rows = rows
+        self.cache_bytes = cache_bytes
+        self.listener: Listener | None = None
         self.version = 0
         self.end_tokens = end_tokens
         self.limit: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.shared = shares_prompts(model)
+        self._turn = asyncio.Lock()
         quicken(model)
 
     async def generate(self, requests: Sequence[Request], /) -> list[Completion]:
         """See :class:`covey.engines.base.Engine`. Raises ModelError for a prompt that leaves no room to answer.
 
-        The event loop waits: on a thread of its own, with a second team of workers beside it, the same takes 40 % more.
+        On a thread of its own, with a second team of workers beside it, the same takes 40 % more.
         """
-        return self._generate_all(requests)
+        self._check(requests)
+        async with self._turn:
+            with self._sampling():
+                return await (self._shared(requests) if self.shared else self._plain(requests)) if requests else []
 
     async def load_weights(self, source: Any, version: int, /) -> None:
         """``source`` is the engine's own model (nothing to copy) or a state dict of the same architecture."""
@@ -60,7 +81,7 @@ class HFEngine:
     async def close(self) -> None:
         """Nothing is held beyond the model, which the caller owns."""
 
-    def _generate_all(self, requests: Sequence[Request]) -> list[Completion]:
+    def _check(self, requests: Sequence[Request]) -> None:
         for request in requests:
             room = sys.maxsize if self.limit is None else self.limit - len(request.tokens)
             if len(request.tokens) == 0 or room < 1:
@@ -68,27 +89,49 @@ class HFEngine:
                     f"request {request.id!r} has {len(request.tokens)} prompt tokens; the model takes 1 to "
                     f"{self.limit} positions with room for at least one new token. Shorten or drop this prompt."
                 )
-        if not requests:
-            return []
+
+    @contextmanager
+    def _sampling(self) -> Iterator[None]:
         was_training = self.model.training
         self.model.eval()
         try:
-            with torch.inference_mode(), packed(self.model):
-                return self._shared(requests) if self.shared else self._plain(requests)
+            with packed(self.model):
+                yield
         finally:
             self.model.train(was_training)
 
-    def _shared(self, requests: Sequence[Request]) -> list[Completion]:
-        batch = Batch(self.model, requests, end_tokens=self.end_tokens, limit=self.limit, rows=self.rows)
-        return [complete(row, self.end_tokens, self.version) for row in batch.run()]
+    async def _shared(self, requests: Sequence[Request]) -> list[Completion]:
+        ended: list[Completion] = []
+        batch: Batch | None = None
+        while len(ended) < len(requests):
+            with torch.inference_mode():  # of a thread: it must not be on while others have their turn
+                batch = batch or Batch(
+                    self.model,
+                    requests,
+                    end_tokens=self.end_tokens,
+                    limit=self.limit,
+                    rows=self.rows,
+                    cache_bytes=self.cache_bytes,
+                )
+                for row in batch.run(time.monotonic() + BURST):
+                    ended.append(complete(row, self.end_tokens, self.version))
+            newest = batch.newest if batch.active else ended[-1].tokens
+            self._tell(Progress(len(ended), len(requests), batch.drawn, newest))
+            await asyncio.sleep(0)
+        return ended
 
-    def _plain(self, requests: Sequence[Request]) -> list[Completion]:
+    async def _plain(self, requests: Sequence[Request]) -> list[Completion]:
         by_length = sorted(requests, key=lambda request: len(request.tokens))
-        batches = [by_length[i : i + self.rows] for i in range(0, len(by_length), self.rows)]
-        return [
-            completion
-            for batch in batches
-            for completion in generate_padded(
-                self.model, batch, end_tokens=self.end_tokens, limit=self.limit, version=self.version
+        ended: list[Completion] = []
+        for start in range(0, len(by_length), self.rows):
+            some = by_length[start : start + self.rows]
+            ended += generate_padded(
+                self.model, some, end_tokens=self.end_tokens, limit=self.limit, version=self.version
             )
-        ]
+            self._tell(Progress(len(ended), len(requests), sum(len(c.tokens) for c in ended), ended[-1].tokens))
+            await asyncio.sleep(0)
+        return ended
+
+    def _tell(self, progress: Progress) -> None:
+        if self.listener is not None:
+            self.listener(progress)

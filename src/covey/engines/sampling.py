@@ -54,16 +54,17 @@ def draw(logp: torch.Tensor, temperature: torch.Tensor, uniform: torch.Tensor) -
     drawn: its cumulative value equals its neighbour's.
     """
     size = logp.shape[-1]
-    padded = torch.nn.functional.pad(logp, (0, -size % BLOCK), value=-torch.inf).exp().unflatten(-1, (-1, BLOCK))
+    width = min(size, BLOCK)
+    padded = torch.nn.functional.pad(logp, (0, -size % width), value=-torch.inf).exp().unflatten(-1, (-1, width))
     blocks = padded.sum(dim=-1).double().cumsum(dim=-1)
     target = uniform[:, None] * blocks[:, -1:]
     block = torch.searchsorted(blocks, target, right=True).clamp(max=blocks.shape[-1] - 1)
     before = torch.where(block > 0, blocks.gather(1, (block - 1).clamp(min=0)), 0.0)
     inside = padded[torch.arange(len(padded), device=logp.device), block.squeeze(1)].double().cumsum(dim=-1)
     # Rounding may put the target a hair behind the block's own sum: then its last possible token is meant.
-    last = torch.searchsorted(inside, inside[:, -1:].contiguous()).clamp(max=BLOCK - 1)
+    last = torch.searchsorted(inside, inside[:, -1:].contiguous()).clamp(max=width - 1)
     place = torch.minimum(torch.searchsorted(inside, target - before, right=True), last)
-    drawn = (block * BLOCK + place).squeeze(1).clamp(max=size - 1)
+    drawn = (block * width + place).squeeze(1).clamp(max=size - 1)
     greedy = temperature == 0
     tokens = torch.where(greedy, logp.argmax(dim=-1), drawn) if bool(greedy.any()) else drawn
     return tokens, logp.gather(1, tokens[:, None]).squeeze(1)

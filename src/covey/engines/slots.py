@@ -12,7 +12,7 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 COLUMNS = 64
-"""Room for new tokens at the beginning; it doubles whenever it is full."""
+"""Room for new tokens at the beginning; it doubles whenever it is full, up to the longest answer."""
 
 
 class SlotLayer(DynamicLayer):
@@ -30,7 +30,10 @@ class SlotLayer(DynamicLayer):
         """Write one new token a row, behind those it has, and return what rows have of their own."""
         step, found = self.slots.step, []
         for store, new in zip(self.own, (key_states, value_states), strict=True):
-            store[step.rows, :, step.added] = new[:, :, 0]
+            if step.level:
+                store[: len(step.rows), :, step.columns - 1] = new[:, :, 0]
+            else:
+                store[step.rows, :, step.added] = new[:, :, 0]
             found.append(store[: len(step.rows), :, : step.columns])
         return found[0], found[1]
 
@@ -42,12 +45,15 @@ class SlotLayer(DynamicLayer):
         pairs = zip(self.prompts or (keys[:0], values[:0]), (keys, values), strict=True)
         self.prompts = tuple(torch.cat([_widened(old[kept], width), _widened(new, width)]) for old, new in pairs)
         if not self.own:
-            self.own = tuple(t.new_zeros(rows, t.shape[1], COLUMNS, t.shape[3]) for t in (keys, values))
+            columns = min(COLUMNS, self.slots.longest)
+            self.own = tuple(t.new_zeros(rows, t.shape[1], columns, t.shape[3]) for t in (keys, values))
         self.is_initialized = True
 
     def grow(self) -> None:
         """Room for twice the columns."""
-        self.own = tuple(torch.cat([store, torch.zeros_like(store)], dim=2) for store in self.own)
+        columns = self.own[0].shape[2]
+        more = min(columns, self.slots.longest - columns)
+        self.own = tuple(torch.nn.functional.pad(store, (0, 0, 0, more)) for store in self.own)
 
     def move(self, source: int, target: int, columns: int) -> None:
         """Row ``target`` becomes what row ``source`` is."""
@@ -69,6 +75,7 @@ class Step:
     seats: int  # rows of the prompt that has most
     length: torch.Tensor  # i64[n]: tokens of its prompt
     added: torch.Tensor  # i64[n]: tokens of its own before this pass
+    level: bool  # whether all rows have as many
     columns: int  # own columns in use, with the new one
     width: int  # prompt columns
     masks: dict[int | None, torch.Tensor] = field(default_factory=dict)
@@ -100,10 +107,14 @@ class Step:
 
 
 class Slots(Cache):
-    """The cache of a batch. Prompts are known by a key; row r answers one of them and has ``added[r]`` tokens."""
+    """The cache of a batch. Prompts are known by a key; row r answers one of them and has ``added[r]`` tokens.
 
-    def __init__(self, layers: int, rows: int) -> None:
+    There are at most ``rows`` rows of at most ``longest`` tokens.
+    """
+
+    def __init__(self, layers: int, rows: int, longest: int) -> None:
         self.rows = rows
+        self.longest = longest
         self.lengths: dict[bytes, int] = {}  # of prompts that are kept, in the order of the store
         self.prompt: list[bytes] = []  # of each row
         self.added: list[int] = []
@@ -161,6 +172,7 @@ class Slots(Cache):
             seats=seats,
             length=torch.tensor([self.lengths[key] for key in self.prompt], device=device),
             added=torch.tensor(self.added, device=device),
+            level=min(self.added) == max(self.added),
             columns=columns,
             width=max(self.lengths.values()),
         )

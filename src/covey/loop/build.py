@@ -88,7 +88,7 @@ def build_bench(
     if adapter is not None:
         policy = adapter.on(policy, config.model.path, config.run.seed)
     chat = Chat(policy.tokenizer, policy.end_tokens)
-    engine = HFEngine(policy.model, policy.end_tokens, config.sampling.rows)
+    engine = HFEngine(policy.model, policy.end_tokens, config.sampling.rows, int(config.sampling.cache_gib * 2**30))
     return Bench(
         config=config,
         policy=policy,

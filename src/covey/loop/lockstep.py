@@ -25,6 +25,7 @@ from covey.checkpoint.state import (
 )
 from covey.checkpoint.store import CheckpointStore
 from covey.config import RunConfig
+from covey.engines.base import Progress, Telling
 from covey.errors import RunFolderError
 from covey.loop.build import Workshop
 from covey.loop.components import make_update_plan
@@ -68,6 +69,8 @@ class Run:
         """Run to the last step and return the summary, which also lies in ``summary.json``."""
         config = self.config
         self.view.start(f"covey · {self.recorder.folder.path}", config.run.steps, self.step)
+        if isinstance(self.workshop.engine, Telling):
+            self.workshop.engine.listener = self.show_sampling
         try:
             if self.step == 0:
                 await self.evaluate()
@@ -98,6 +101,11 @@ class Run:
         finally:
             self.view.stop()
             await self.workshop.engine.close()
+
+    def show_sampling(self, progress: Progress) -> None:
+        """Show a person how far sampling is."""
+        done = f"sampling {progress.ended}/{progress.asked}, {progress.drawn} tokens"
+        self.view.sampled(done, self.workshop.chat.decode(progress.newest))
 
     async def one_step(self) -> None:
         """Prompts to metrics, once through."""

@@ -26,6 +26,7 @@ class View(Protocol):
 
     def start(self, title: str, steps: int, done: int = 0) -> None: ...
     def stage(self, text: str) -> None: ...
+    def sampled(self, done: str, reply: str) -> None: ...
     def step(self, record: StepRecord, groups: Sequence[CreditedGroup]) -> None: ...
     def note(self, line: str) -> None: ...
     def stop(self) -> None: ...
@@ -60,6 +61,7 @@ class SilentView:
 
     def start(self, title: str, steps: int, done: int = 0) -> None: ...
     def stage(self, text: str) -> None: ...
+    def sampled(self, done: str, reply: str) -> None: ...
     def step(self, record: StepRecord, groups: Sequence[CreditedGroup]) -> None: ...
     def note(self, line: str) -> None: ...
     def stop(self) -> None: ...
@@ -77,6 +79,9 @@ class PlainView:
         self._line(title)
 
     def stage(self, text: str) -> None:
+        """Too fine for a log."""
+
+    def sampled(self, done: str, reply: str) -> None:
         """Too fine for a log."""
 
     def step(self, record: StepRecord, groups: Sequence[CreditedGroup]) -> None:
@@ -106,7 +111,7 @@ class LiveView:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.live: Live | None = None
-        self.title, self.steps, self.done, self.label = "", 1, 0, ""
+        self.title, self.steps, self.done, self.label, self.reply = "", 1, 0, "", ""
         self.history: deque[Mapping[str, float]] = deque(maxlen=200)
         self.group: CreditedGroup | None = None
         self.seconds: deque[float] = deque(maxlen=20)
@@ -117,7 +122,11 @@ class LiveView:
         self.live.start()
 
     def stage(self, text: str) -> None:
-        self.label = text
+        self.label, self.reply = text, ""
+
+    def sampled(self, done: str, reply: str) -> None:
+        """``done``: how far sampling is; ``reply``: one response, as far as it has come."""
+        self.label, self.reply = done, reply
 
     def step(self, record: StepRecord, groups: Sequence[CreditedGroup]) -> None:
         self.done = record.step + 1
@@ -139,6 +148,8 @@ class LiveView:
             rows += [self._curves(), self._numbers()]
         if self.group is not None:
             rows.append(_group_table(self.group))
+        if self.reply:
+            rows.append(Text(f"… {one_line(self.reply[-200:], 200)}", style="dim", no_wrap=True, overflow="ellipsis"))
         return Panel(Group(*rows), title=Text(self.title), title_align="left", border_style="cyan", padding=(0, 1))
 
     def _progress(self) -> RenderableType:
