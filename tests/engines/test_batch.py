@@ -1,6 +1,7 @@
 """Rows that join and leave: what is computed once, what is no longer computed, and that nobody notices."""
 
 import asyncio
+import gc
 
 import numpy as np
 import pytest
@@ -260,3 +261,15 @@ def test_calls_at_the_same_time_are_answered_one_after_another(model, monkeypatc
     for answers in (first, second):
         same({c.id: c for c in answers}, expected)
     assert set(seen) == {(False, "sdpa")}
+
+
+def test_nothing_of_a_call_outlives_it(model):
+    """Keys and values must not wait for the garbage collector: on a GPU and in a large model they would be in the way."""
+    engine = HFEngine(model, frozenset({999}))
+    gc.collect()
+    gc.disable()
+    try:
+        ask(engine, long_requests())
+        assert not [thing for thing in gc.get_objects() if type(thing) in (slots.Slots, slots.SlotLayer, Batch)]
+    finally:
+        gc.enable()

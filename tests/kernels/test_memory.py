@@ -5,9 +5,12 @@ import pytest
 
 CODE = """
 import resource, torch
-from covey.kernels.memory import keep_freed_memory
+from covey.kernels.memory import give_back_freed_memory, keep_freed_memory
 if {keep}:
     assert keep_freed_memory()
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
@@ -15,6 +18,10 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 faults()
 print(faults())
+if {keep}:
+    before = resident()
+    assert give_back_freed_memory()
+    assert resident() < before - 32  # the tensor of 64 MiB
 """
 
 

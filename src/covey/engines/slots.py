@@ -18,9 +18,11 @@ COLUMNS = 64
 class SlotLayer(DynamicLayer):
     """One layer: of prompts [prompts, heads, width, head], padded on the left; of rows [rows, heads, columns, head]."""
 
-    def __init__(self, slots: Slots) -> None:
+    step: Step  # of the pass that is on
+
+    def __init__(self, longest: int) -> None:
         super().__init__()
-        self.slots = slots
+        self.longest = longest
         self.prompts: tuple[torch.Tensor, ...] = ()  # keys and values
         self.own: tuple[torch.Tensor, ...] = ()
 
@@ -28,7 +30,7 @@ class SlotLayer(DynamicLayer):
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write one new token a row, behind those it has, and return what rows have of their own."""
-        step, found = self.slots.step, []
+        step, found = self.step, []
         for store, new in zip(self.own, (key_states, value_states), strict=True):
             if step.level:
                 store[: len(step.rows), :, step.columns - 1] = new[:, :, 0]
@@ -45,14 +47,14 @@ class SlotLayer(DynamicLayer):
         pairs = zip(self.prompts or (keys[:0], values[:0]), (keys, values), strict=True)
         self.prompts = tuple(torch.cat([_widened(old[kept], width), _widened(new, width)]) for old, new in pairs)
         if not self.own:
-            columns = min(COLUMNS, self.slots.longest)
+            columns = min(COLUMNS, self.longest)
             self.own = tuple(t.new_zeros(rows, t.shape[1], columns, t.shape[3]) for t in (keys, values))
         self.is_initialized = True
 
     def grow(self) -> None:
         """Room for twice the columns."""
         columns = self.own[0].shape[2]
-        more = min(columns, self.slots.longest - columns)
+        more = min(columns, self.longest - columns)
         self.own = tuple(torch.nn.functional.pad(store, (0, 0, 0, more)) for store in self.own)
 
     def move(self, source: int, target: int, columns: int) -> None:
@@ -114,11 +116,10 @@ class Slots(Cache):
 
     def __init__(self, layers: int, rows: int, longest: int) -> None:
         self.rows = rows
-        self.longest = longest
         self.lengths: dict[bytes, int] = {}  # of prompts that are kept, in the order of the store
         self.prompt: list[bytes] = []  # of each row
         self.added: list[int] = []
-        self.held = [SlotLayer(self) for _ in range(layers)]
+        self.held = [SlotLayer(longest) for _ in range(layers)]
         self.step: Step
         super().__init__(layers=list(self.held))
 
@@ -154,6 +155,8 @@ class Slots(Cache):
                 layer.grow()
         if changed:
             self.step = self._laid_out(columns, device)
+            for layer in self.held:
+                layer.step = self.step
         else:
             step = self.step
             step.added, step.columns, step.masks = step.added + 1, columns, {}

@@ -27,6 +27,7 @@ from covey.checkpoint.store import CheckpointStore
 from covey.config import RunConfig
 from covey.engines.base import Progress, Telling
 from covey.errors import RunFolderError
+from covey.kernels.memory import give_back_freed_memory
 from covey.loop.build import Workshop
 from covey.loop.components import make_update_plan
 from covey.loop.evaluate import Evaluation, evaluate
@@ -120,6 +121,7 @@ class Run:
                 "is trained. Where no reward knows right from wrong, reward.pass_threshold decides."
             )
         clock = Clock(desk.seconds)
+        give_back_freed_memory()
         shaped = w.shaping(collected.groups, **self.penalty(collected.groups))
         credited = w.advantage(shaped)
         check_credited(shaped, credited, type(w.advantage).__name__)
@@ -128,6 +130,7 @@ class Run:
         plan = make_update_plan(config, collected.equal_prompts, w.controls.measuring)
         trained = train_on(w.learner, credited, plan, self.step, (config.run.seed, self.step))
         await w.engine.load_weights(w.policy.model, w.learner.version)
+        give_back_freed_memory()
         clock.lap("train")
         record = self.record(collected, credited, trained, clock, desk.sampling.temperature)
         self.recorder.step(record, credited)
