@@ -14,7 +14,7 @@ import torch
 from covey.engines.attend import shares_prompts
 from covey.engines.base import Listener, Progress
 from covey.engines.batch import Batch, complete
-from covey.engines.plain import generate_padded
+from covey.engines.plain import generate_padded, samples_rightly
 from covey.errors import ModelError
 from covey.kernels.linear import packed, quicken
 from covey.types import Completion, Request
@@ -58,8 +58,15 @@ class HFEngine:
         self.version = 0
         self.end_tokens = end_tokens
         self.limit: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        self.shared = shares_prompts(model)
         self._turn = asyncio.Lock()
+        with self._sampling():
+            self.shared = shares_prompts(model)
+            if not self.shared and not samples_rightly(model):
+                raise ModelError(
+                    f"{type(model).__name__} cannot be sampled here: token by token, its log-probs are not those of a "
+                    "pass over the whole text, so every ratio in training would be wrong. It keeps its state in a way "
+                    "that the engine does not know; take a model with attention, or give an engine of your own."
+                )
         quicken(model)
 
     async def generate(self, requests: Sequence[Request], /) -> list[Completion]:

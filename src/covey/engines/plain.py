@@ -12,7 +12,7 @@ import torch
 from transformers import DynamicCache
 
 from covey.engines.sampling import draw, sampled_logp, uniforms
-from covey.types import Completion, Finish, Request
+from covey.types import Completion, Finish, Request, Sampling
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -57,6 +57,29 @@ def generate_padded(
         # A row that has ended goes on until the others have; it must not run out of the model's positions.
         positions = (positions[:, -1:] + 1).clamp(max=(limit or sys.maxsize) - 1)
     return _collect(requests, torch.stack(drawn, 1), torch.stack(logps, 1), rows.budget, ends, version)
+
+
+def samples_rightly(model: PreTrainedModel) -> bool:
+    """Whether the log-probs are those of a forward pass over the whole: tried with two short prompts.
+
+    They are not where a model keeps its state in another way, or lets padding into it.
+    """
+    size, knobs = model.config.get_text_config().vocab_size, Sampling(max_new_tokens=3, seed=0)
+    prompts = [np.array([5, 6]) % size, np.array([7, 8, 9, 4, 7]) % size]
+    asked = [Request(id=str(i), tokens=tokens, sampling=knobs) for i, tokens in enumerate(prompts)]
+    answers = generate_padded(model, asked, end_tokens=frozenset({-1}), limit=None, version=0)
+    near = 1e-3 if model.dtype in (torch.float32, torch.float64) else 0.2
+    return all(
+        np.allclose(answer.logp, _whole_logp(model, tokens, answer.tokens), rtol=near, atol=near)
+        for tokens, answer in zip(prompts, answers, strict=True)
+    )
+
+
+@torch.inference_mode()
+def _whole_logp(model: PreTrainedModel, prompt: np.ndarray, answer: np.ndarray) -> np.ndarray:
+    ids = torch.as_tensor(np.concatenate([prompt, answer]), device=model.device)
+    logits = model(input_ids=ids[None], use_cache=False).logits[0, len(prompt) - 1 : -1]
+    return torch.log_softmax(logits.float(), dim=-1).gather(1, ids[len(prompt) :, None])[:, 0].cpu().numpy()
 
 
 def _collect(
