@@ -36,7 +36,7 @@ def ask(engine, requests):
 PROMPTS = [[4, 13, 5], [7] * 9, [4, 13, 5, 6, 8, 30], [11], [12, 3], [7] * 9, [20, 21, 22, 23]]
 
 
-def same(got, expected):
+def assert_same(got, expected):
     assert got.keys() == expected.keys()
     for name, completion in got.items():
         assert completion.tokens.tolist() == expected[name].tokens.tolist(), name
@@ -47,7 +47,9 @@ def same(got, expected):
 @pytest.mark.parametrize("rows", [1, 2, 3, 8, 20])
 def test_answers_do_not_depend_on_how_many_fit(model, rows):
     requests = requests_of(PROMPTS)
-    same(ask(HFEngine(model, frozenset({1}), rows=rows), requests), ask(HFEngine(model, frozenset({1})), requests))
+    assert_same(
+        ask(HFEngine(model, frozenset({1}), rows=rows), requests), ask(HFEngine(model, frozenset({1})), requests)
+    )
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -61,7 +63,7 @@ def test_any_mix_of_prompts(prompts, rows, siblings):
     requests = requests_of(prompts, siblings)
     engine, plain = HFEngine(model, frozenset({1, 9}), rows=rows), HFEngine(model, frozenset({1, 9}))
     plain.shared = False
-    same(ask(engine, requests), ask(plain, requests))
+    assert_same(ask(engine, requests), ask(plain, requests))
 
 
 class Counted:
@@ -115,17 +117,17 @@ def test_room_for_new_tokens_grows(monkeypatch):
     requests = requests_of(PROMPTS, new=150)
     whole = ask(HFEngine(model, frozenset({999})), requests)
     monkeypatch.setattr(slots, "COLUMNS", 1)
-    same(ask(HFEngine(model, frozenset({999}), rows=4), requests), whole)
+    assert_same(ask(HFEngine(model, frozenset({999}), rows=4), requests), whole)
     plain = HFEngine(model, frozenset({999}))
     plain.shared = False
-    same(ask(plain, requests), whole)
+    assert_same(ask(plain, requests), whole)
 
 
 def test_rows_and_prompts_come_and_go(model):
     """Many short rows after one another in a cache that holds only a few: everything moves, nothing changes."""
     requests = requests_of([[4 + p % 30] * (1 + p % 5) for p in range(40)], siblings=1, new=3)
     engine = HFEngine(model, frozenset({999}), rows=2)
-    same(ask(engine, requests), ask(HFEngine(model, frozenset({999})), requests))
+    assert_same(ask(engine, requests), ask(HFEngine(model, frozenset({999})), requests))
 
 
 def test_models_with_other_caches_are_sampled_in_the_plain_way(model):
@@ -182,7 +184,7 @@ def test_rows_are_as_many_as_their_keys_and_values_have_room(model, tokens, most
     engine = HFEngine(model, frozenset({999}), cache_bytes=tokens * token_bytes(model))
     batch = Batch(model, requests, end_tokens=frozenset({999}), limit=None, rows=64, cache_bytes=engine.cache_bytes)
     assert batch.rows == most
-    same(ask(engine, requests), ask(HFEngine(model, frozenset({999})), requests))
+    assert_same(ask(engine, requests), ask(HFEngine(model, frozenset({999})), requests))
 
 
 def test_a_token_takes_keys_and_values_in_every_layer(model):
@@ -237,7 +239,7 @@ def test_a_cancelled_call_stops_and_leaves_the_engine_as_it_was(model, monkeypat
         return {c.id: c for c in await engine.generate(long_requests())}
 
     model.train()
-    same(asyncio.run(main()), expected)
+    assert_same(asyncio.run(main()), expected)
     assert told[-1] == 40
     assert model.training
     assert not torch.is_inference_mode_enabled()
@@ -259,7 +261,7 @@ def test_calls_at_the_same_time_are_answered_one_after_another(model, monkeypatc
 
     first, second, _ = asyncio.run(main())
     for answers in (first, second):
-        same({c.id: c for c in answers}, expected)
+        assert_same({c.id: c for c in answers}, expected)
     assert set(seen) == {(False, "sdpa")}
 
 

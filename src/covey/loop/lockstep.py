@@ -122,6 +122,7 @@ class Run:
             )
         clock = Clock(desk.seconds)
         give_back_freed_memory()
+        clock.lap("sample")
         shaped = w.shaping(collected.groups, **self.penalty(collected.groups))
         credited = w.advantage(shaped)
         check_credited(shaped, credited, type(w.advantage).__name__)
