@@ -201,6 +201,20 @@ def test_rows_with_more_room_than_needed_are_not_given_it():
     assert {store.shape[2] for layer in batch.slots.held for store in layer.own} == {6}
 
 
+@pytest.mark.parametrize(("longest", "columns"), [(3, {3}), (5, {4}), (6, {4, 6}), (19, {4, 8, 16, 19})])
+def test_room_for_new_tokens_doubles_up_to_the_longest_answer(monkeypatch, longest, columns):
+    monkeypatch.setattr(slots, "COLUMNS", 4)
+    sampling = Sampling(max_new_tokens=longest, seed=1)
+    requests = [Request(id=str(i), tokens=np.array([4, 5]), sampling=sampling) for i in range(2)]
+    model, found = random_llama(positions=256), set()
+    batch = Batch(model, requests, end_tokens=frozenset({999}), limit=256, rows=8, cache_bytes=1 << 30)
+    with torch.inference_mode():
+        while batch.waiting or batch.active:
+            list(batch.run(until=0))
+            found |= {store.shape[2] for layer in batch.slots.held for store in layer.own}
+    assert found == columns
+
+
 def long_requests(n=4):
     return [Request(id=str(i), tokens=np.array([4, 5]), sampling=Sampling(max_new_tokens=60, seed=i)) for i in range(n)]
 
@@ -259,9 +273,12 @@ def test_calls_at_the_same_time_are_answered_one_after_another(model, monkeypatc
     async def main():
         return await asyncio.gather(engine.generate(long_requests()), engine.generate(long_requests()), bystander())
 
+    told = []
+    engine.listener = lambda progress: told.append(progress.drawn)
     first, second, _ = asyncio.run(main())
     for answers in (first, second):
         assert_same({c.id: c for c in answers}, expected)
+    assert told == [*range(8, 241, 4), *range(8, 241, 4)]  # the second began when the first was done
     assert set(seen) == {(False, "sdpa")}
 
 
