@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch.nn import Linear
 
 from covey.kernels import linear
-from covey.kernels.linear import QuickLinear, packed, quicken
+from covey.kernels.linear import QuickLinear, packed
+from covey.kernels.swap import quicken
 
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="no oneDNN in this build")
 

@@ -16,7 +16,8 @@ from covey.engines.base import Listener, Progress
 from covey.engines.batch import Batch, complete
 from covey.engines.plain import generate_padded, samples_rightly
 from covey.errors import ModelError
-from covey.kernels.linear import packed, quicken
+from covey.kernels.linear import packed
+from covey.kernels.swap import quicken
 from covey.types import Completion, Request
 
 if TYPE_CHECKING:

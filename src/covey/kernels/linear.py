@@ -10,29 +10,33 @@ from contextlib import contextmanager
 
 import torch
 
+from covey.kernels.gradients import Summing, weight_gradient
+
 LEAST = 1 << 17
 """Weights below this many cells are left to BLAS: the call alone costs more than can be won."""
 
 
-class QuickLinear(torch.nn.Linear):
+class QuickLinear(torch.nn.Linear, Summing):
     """A linear layer [..., in] to [..., out] that picks the quicker of the two libraries. Same weights, same names."""
 
     packed: torch.Tensor | None = None  # the weight in oneDNN's own order, as long as it does not change
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if not _suits(input, self.weight):
+        if not self.suits(input):
             return super().forward(input)
         if torch.is_grad_enabled():
-            return _Product.apply(input, self.weight, self.bias)  # type: ignore[no-any-return]
-        return _product(input, self.weight if self.packed is None else self.packed, self.bias)
+            return _Product.apply(input, self.weight, self.bias, self.adds)  # type: ignore[no-any-return]
+        return product(input, self.weight if self.packed is None else self.packed, self.bias)
+
+    def suits(self, input: torch.Tensor) -> bool:
+        """Whether oneDNN is asked at all."""
+        there = input.device.type == self.weight.device.type == "cpu"
+        return there and input.dtype == self.weight.dtype == torch.float32
 
 
-def quicken(model: torch.nn.Module) -> None:
-    """Have all large plain linear layers of ``model`` be quick ones, in place; nothing happens if they are already."""
-    if torch.backends.mkldnn.is_available():
-        for module in model.modules():
-            if type(module) is torch.nn.Linear and module.weight.numel() >= LEAST:
-                module.__class__ = QuickLinear
+def is_plain_linear(module: torch.nn.Module) -> bool:
+    """Whether ``module`` is a linear layer, of no other kind, and large."""
+    return type(module) is torch.nn.Linear and module.weight.numel() >= LEAST
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def packed(model: torch.nn.Module) -> Iterator[None]:
     layers = [module for module in model.modules() if isinstance(module, QuickLinear)]
     try:
         for layer in layers:
-            if _suits(layer.weight, layer.weight):
+            if layer.suits(layer.weight):
                 layer.packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
         yield
     finally:
@@ -49,28 +53,28 @@ def packed(model: torch.nn.Module) -> Iterator[None]:
             layer.packed = None
 
 
-def _suits(input: torch.Tensor, weight: torch.Tensor) -> bool:
-    return input.device.type == weight.device.type == "cpu" and input.dtype == weight.dtype == torch.float32
-
-
-def _product(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+def product(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """``input`` [..., in] times ``weight`` [out, in] transposed."""
     return torch.ops.mkldnn._linear_pointwise(input, weight, bias, "none", [], "")
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, input, weight, bias):  # type: ignore[override]
+    def forward(ctx, input, weight, bias, adds):  # type: ignore[override]
         ctx.save_for_backward(input, weight)
-        return _product(input, weight, bias)
+        ctx.adds = adds
+        return product(input, weight, bias)
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[override]
         input, weight = ctx.saved_tensors
-        wants_input, wants_weight, wants_bias = ctx.needs_input_grad
-        rows = grad.reshape(-1, grad.shape[-1])
+        wants_input, wants_weight, wants_bias, _ = ctx.needs_input_grad
+        rows, change = grad.reshape(-1, grad.shape[-1]), None
+        if wants_weight:
+            change = weight_gradient(weight, rows, input.reshape(-1, input.shape[-1]), ctx.adds)
         return (
-            _product(grad, weight.t()) if wants_input else None,
-            rows.t() @ input.reshape(-1, input.shape[-1]) if wants_weight else None,  # BLAS is the quicker one here
+            product(grad, weight.t()) if wants_input else None,
+            change,
             rows.sum(dim=0) if wants_bias else None,
+            None,
         )

@@ -14,7 +14,8 @@ import torch
 from covey.batching.layout import LAYOUTS
 from covey.batching.rows import bare_rows
 from covey.errors import MismatchError
-from covey.kernels.linear import quicken
+from covey.kernels.gradients import adding
+from covey.kernels.swap import quicken
 from covey.learner.logprobs import token_divergences, token_logps
 from covey.learner.masters import Masters
 from covey.learner.recompute import recomputing
@@ -175,7 +176,8 @@ class Learner:
             return UpdateResult(version=self.version, grad_norm=0.0, lr=lr, skipped=True, metrics={})
         self.optimizer.zero_grad(set_to_none=True)
         known = self.objective.survey(whole_step(batch.micro, batch.totals)) if self.objective.surveys else {}
-        parts = combine([self._backward(micro.to(self.model.device), batch.totals, known) for micro in batch.micro])
+        with adding(self.model):
+            parts = combine([self._backward(micro.to(self.model.device), batch.totals, known) for micro in batch.micro])
         metrics = {name: metric.value for name, metric in parts.items()}
         if first:
             self._check_gap(metrics)
