@@ -1,6 +1,8 @@
 """A model run over a tree of sequences gives what it gives the sequences one by one: values and gradients."""
 
 import copy
+from contextlib import contextmanager
+from dataclasses import replace
 from types import MethodType
 
 import numpy as np
@@ -188,3 +190,32 @@ def test_a_model_is_left_with_its_own_attention(model):
     before = model.config._attn_implementation
     assert follows_trees(model)
     assert model.config._attn_implementation == before
+
+
+def test_the_same_batch_gives_the_same_bits():
+    """Many responses fork off one token of the prompt; sums of their gradients must not depend on who comes first."""
+    model = random_llama(hidden=512, layers=1).eval()
+    scored, random = (
+        make_scored([i % 2 for i in range(64)], lengths=[8] * 64, prompt_tokens=20),
+        np.random.default_rng(0),
+    )
+    members = tuple(replace(one, tokens=np.r_[5:25, random.integers(5, 45, 8)]) for one in scored.group.members)
+    micro = pack(GRPO()([replace(scored, group=replace(scored.group, members=members))]), 1000).micro[0]
+    assert int(torch.bincount(micro.tree.source[micro.trained]).max()) == 64
+    found = set()
+    with several_threads():
+        for _ in range(60):
+            model.zero_grad()
+            token_logps(model, micro)[0].sum().backward()
+            found.add(model.model.norm.weight.grad.numpy().tobytes())
+    assert len(found) == 1
+
+
+@contextmanager
+def several_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

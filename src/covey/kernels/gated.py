@@ -29,17 +29,20 @@ class QuickGated(torch.nn.Module):
 
 @torch.no_grad()
 def is_gated(module: Any) -> bool:
-    """Whether ``module`` is such a layer: by its parts, and tried on a few numbers."""
+    """Whether ``module`` is such a layer, in float32 on the CPU: by its parts, and tried on a few numbers."""
     parts = dict(module.named_children())
-    linear = [parts.get(name) for name in ("gate_proj", "up_proj", "down_proj")]
-    if isinstance(module, QuickGated) or parts.keys() - {"act_fn"} != {"gate_proj", "up_proj", "down_proj"}:
+    if isinstance(module, QuickGated) or parts.keys() != {"gate_proj", "up_proj", "down_proj", "act_fn"}:
         return False
-    if not all(isinstance(part, torch.nn.Linear) for part in linear) or linear[0].weight.device.type != "cpu":
+    gate, up, down, act = (parts[name] for name in ("gate_proj", "up_proj", "down_proj", "act_fn"))
+    if not all(isinstance(part, torch.nn.Linear) and part.weight.dtype == torch.float32 for part in (gate, up, down)):
         return False
-    gate, up, down = linear
-    few = torch.linspace(-2.0, 3.0, 2 * gate.in_features, dtype=gate.weight.dtype).view(2, -1)
-    expected = down(torch.nn.functional.silu(gate(few)) * up(few))
-    return torch.allclose(module(few), expected, rtol=1e-2, atol=1e-2 * float(expected.abs().max()))
+    if gate.weight.device.type != "cpu":
+        return False
+    wide, silu = torch.linspace(-8.0, 8.0, 64), torch.nn.functional.silu
+    few = torch.linspace(-2.0, 3.0, 2 * gate.in_features).view(2, -1)
+    expected = down(silu(gate(few)) * up(few))
+    near = 1e-5 * float(expected.abs().max())
+    return torch.allclose(act(wide), silu(wide), atol=1e-6) and torch.allclose(module(few), expected, atol=near)
 
 
 class _Down(torch.autograd.Function):

@@ -34,7 +34,9 @@ def _before_trained(model: PreTrainedModel, part: Any, output: str, micro: Micro
     """What ``part`` of the model puts out where the next token is trained, [N, ...]."""
     predicted = micro.trained[:, 1:]
     if micro.tree is not None:
-        return getattr(run_over(model, part, micro.tree), output)[0][micro.tree.source[:, 1:][predicted]]
+        found = getattr(run_over(model, part, micro.tree), output)[0]
+        # A prompt's last token predicts many: gradients that meet there are summed in a fixed order only this way.
+        return found.index_select(0, micro.tree.source[:, 1:][predicted])
     found = part(
         input_ids=micro.tokens, attention_mask=micro.attended.long(), position_ids=micro.positions, use_cache=False
     )
