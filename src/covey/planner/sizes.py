@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,22 @@ class Shape:
     tied: bool = True  # input and output embeddings are one matrix
     qkv_bias: bool = False
 
+    @classmethod
+    def of(cls, config: Any) -> Shape:
+        """Of a transformers configuration of this kind."""
+        heads = config.num_attention_heads
+        return cls(
+            vocabulary=config.vocab_size,
+            hidden=config.hidden_size,
+            layers=config.num_hidden_layers,
+            mlp=config.intermediate_size,
+            query_heads=heads,
+            kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+            head=getattr(config, "head_dim", None) or config.hidden_size // heads,
+            tied=bool(config.tie_word_embeddings),
+            qkv_bias=bool(getattr(config, "attention_bias", False) or config.model_type == "qwen2"),
+        )
+
     @property
     def parameters(self) -> int:
         """All weights, exactly."""
@@ -31,17 +48,19 @@ class Shape:
         """Bytes of keys and values that one token leaves in the cache: 2 layers kv_heads head bytes."""
         return 2 * self.layers * self.kv_heads * self.head * bytes_each
 
-    def activations_per_token(self, bytes_each: int = 2, checkpointed: bool = False) -> int:
+    def activations_per_token(self, bytes_each: int = 2, checkpointed: bool = False, quick: bool = False) -> int:
         """Bytes that one layer keeps of one token for the backward pass, without dropout and without dense attention.
 
         2 ((4 + 2 b) h + 4) + b (2 n_q d + 2 n_k d) + 4 n_q + 4 b f. With ``checkpointed`` layers only their input, b h.
+        ``quick`` norms keep their input and what they give, 2 (2 b h + 4), and quick gated layers half, 2 b f
+        (``covey.kernels``).
         """
         b, h = bytes_each, self.hidden
         if checkpointed:
             return b * h
-        norms = 2 * ((4 + 2 * b) * h + 4)
+        norms = 2 * (2 * b * h + 4) if quick else 2 * ((4 + 2 * b) * h + 4)
         attention = b * (2 * self.query_heads * self.head + 2 * self.kv_heads * self.head) + 4 * self.query_heads
-        return norms + attention + 4 * b * self.mlp
+        return norms + attention + (2 if quick else 4) * b * self.mlp
 
 
 STATES = {
