@@ -199,6 +199,8 @@ class OptimSection(Section):
     eps: Annotated[float, Field(gt=0)] = 1e-8
     weight_decay: NonNegative = 0.0
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    states: Literal["float32", "8bit"] = "float32"  # AdamW's two moments; 8bit needs the extra bitsandbytes
+    paged: bool = False  # the moments may leave the GPU's memory for the CPU's; needs the extra bitsandbytes
     updates_per_batch: Positive = 1  # passes over each batch
     minibatches: Positive = 1  # optimizer steps of one pass
     tokens_per_microbatch: Positive = 8192

@@ -6,6 +6,7 @@ import torch
 
 from covey.checkpoint.state import capture_rng, load_optimizer, load_weights, restore_rng, save_model, save_optimizer
 from covey.errors import RunFolderError
+from covey.learner.optimizer import OptimizerKnobs, make_optimizer
 from covey.testing.samples import random_llama
 
 
@@ -36,10 +37,15 @@ def test_weights_of_another_model_are_refused(tmp_path, tokenizer):
         load_weights(tmp_path / "m", random_llama(layers=2))
 
 
-def test_optimizer_state_comes_back_by_name(tmp_path):
+@pytest.mark.parametrize("states", ["float32", "8bit"])
+@pytest.mark.parametrize("fused", [True, False])
+def test_optimizer_state_comes_back_by_name(tmp_path, states, fused):
     def trained(steps):
-        model = random_llama()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        model = random_llama(hidden=64)
+        if fused or states == "8bit":
+            optimizer = make_optimizer(list(model.parameters()), 1e-2, OptimizerKnobs(states=states))
+        else:
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         return (
             model,
             optimizer,

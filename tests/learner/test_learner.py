@@ -7,7 +7,8 @@ import torch
 
 from covey.advantages import GRPO
 from covey.batching.layout import pad
-from covey.learner.learner import Learner, OptimizerKnobs
+from covey.learner.learner import Learner
+from covey.learner.optimizer import OptimizerKnobs
 from covey.learner.schedule import Schedule
 from covey.losses import ConstantLength, PPOClip, SequenceMean, TokenMean
 from covey.losses.objective import Objective

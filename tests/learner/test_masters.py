@@ -4,8 +4,9 @@ import torch
 
 from covey.advantages import GRPO
 from covey.batching.layout import pack
-from covey.learner.learner import Learner, OptimizerKnobs
+from covey.learner.learner import Learner
 from covey.learner.masters import Masters
+from covey.learner.optimizer import OptimizerKnobs
 from covey.learner.schedule import Schedule
 from covey.losses import PPOClip, SequenceMean
 from covey.losses.objective import Objective

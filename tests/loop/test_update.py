@@ -7,7 +7,8 @@ import torch
 
 from covey.advantages import GRPO
 from covey.errors import MismatchError
-from covey.learner.learner import Learner, Limits, OptimizerKnobs
+from covey.learner.learner import Learner, Limits
+from covey.learner.optimizer import OptimizerKnobs
 from covey.learner.schedule import Schedule
 from covey.loop.update import UpdatePlan, old_policy, train_on
 from covey.losses import CPGD, Kimi, KLCov, PPOClip, PromptMean, SequenceMean, TopEntropy

@@ -52,11 +52,32 @@ def save_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[
 def load_optimizer(path: Path, optimizer: torch.optim.Optimizer, names: Mapping[torch.nn.Parameter, str]) -> None:
     """The reverse of :func:`save_optimizer`."""
     by_name = {name: parameter for parameter, name in names.items()}
+    found: dict[torch.nn.Parameter, dict[str, torch.Tensor]] = {}
     for key, tensor in load_tensors(path).items():
         field, _, name = key.partition(_SEPARATOR)
-        parameter = by_name[name]
-        stays = field == "step" and not optimizer.defaults.get("fused")  # only a fused kernel counts on the device
-        optimizer.state[parameter][field] = tensor if stays else tensor.to(parameter.device)
+        found.setdefault(by_name[name], {})[field] = tensor
+    makes_its_own = getattr(optimizer, "init_state", None)
+    for parameter, fields in found.items():
+        if makes_its_own is None:
+            for field, tensor in fields.items():
+                stays = field == "step" and not optimizer.defaults.get("fused")  # only a fused kernel counts there
+                optimizer.state[parameter][field] = tensor if stays else tensor.to(parameter.device)
+        else:
+            _fill(optimizer, parameter, fields)
+
+
+def _fill(optimizer: Any, parameter: torch.nn.Parameter, fields: Mapping[str, torch.Tensor]) -> None:
+    """Put a weight's state into the buffers of bitsandbytes, which may be paged."""
+    for number, group in enumerate(optimizer.param_groups):
+        for place, one in enumerate(group["params"]):
+            if one is parameter:
+                optimizer.init_state(group, parameter, number, place)
+    state = optimizer.state[parameter]
+    for field, tensor in fields.items():
+        if field == "step":
+            state[field] = int(tensor)
+        else:
+            state[field].copy_(tensor)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -18,6 +18,7 @@ from covey.kernels.gradients import adding
 from covey.kernels.swap import quicken
 from covey.learner.logprobs import token_divergences, token_logps
 from covey.learner.masters import Masters
+from covey.learner.optimizer import OptimizerKnobs, make_optimizer
 from covey.learner.recompute import recomputing
 from covey.learner.reference import Reference, make_reference
 from covey.learner.schedule import Schedule
@@ -34,16 +35,6 @@ if TYPE_CHECKING:
 
 OldPolicy = Literal["current", "sampler", "recompute"]
 """Whose log-probs are the old ones: the weights being trained (right for one update only), the sampler's, or a pass."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizerKnobs:
-    """AdamW (arXiv 1711.05101). Weight decay leaves biases and norm gains alone."""
-
-    betas: tuple[float, float] = (0.9, 0.95)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +98,7 @@ class Learner:
         self.checkpointing = checkpointing
         self.reference: Reference | None = make_reference(model) if "ref_logp" in objective.needs else None
         self.masters = Masters(model)
-        self.optimizer = _adamw(list(self.masters.trained.values()), schedule.peak, self.knobs)
+        self.optimizer = make_optimizer(list(self.masters.trained.values()), schedule.peak, self.knobs)
 
     def annotate(self, batch: StepBatch, old: OldPolicy = "current") -> StepBatch:
         """Add the streams that the objective needs and that are not there yet: reference and old log-probs."""
@@ -273,12 +264,3 @@ def mismatch(gap: Gap, limits: Limits) -> MismatchError:
         "ratio would be wrong. Check temperature, truncation, precision and weight sync of the sampler; if the "
         "difference is expected, raise optim.gap_mean or optim.gap_max and keep a loss.correction."
     )
-
-
-def _adamw(trained: Sequence[torch.nn.Parameter], lr: float, knobs: OptimizerKnobs) -> torch.optim.AdamW:
-    groups = [
-        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": knobs.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    fused = trained[0].device.type in ("cpu", "cuda")  # one kernel over all weights in place of a dozen small ones each
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=knobs.betas, eps=knobs.eps, fused=fused)

@@ -15,9 +15,10 @@ from covey.advantages.tokens import TOKEN_CHOICES, FunctionChoice, TokenChoice
 from covey.config import NamedPart, RewardSection, RunConfig
 from covey.controllers import ENTROPY_CONTROLLERS, KL_CONTROLLERS, RAMPS
 from covey.errors import ConfigError, did_you_mean
-from covey.learner.learner import Learner, Limits, OptimizerKnobs
+from covey.learner.learner import Learner, Limits
 from covey.learner.lora import Adapter
 from covey.learner.model import Policy
+from covey.learner.optimizer import OptimizerKnobs
 from covey.learner.schedule import Schedule
 from covey.loop.controls import Controls
 from covey.loop.strategies import STRATEGIES, Predictive, Reactive, Refill, Strategy
@@ -250,6 +251,8 @@ def make_learner(config: RunConfig, policy: Policy, objective: Objective) -> Lea
             eps=optim.eps,
             weight_decay=optim.weight_decay,
             max_grad_norm=optim.max_grad_norm,
+            states=optim.states,
+            paged=optim.paged,
         ),
         Limits(
             gap_mean=optim.gap_mean or math.inf,
