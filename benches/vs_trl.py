@@ -38,8 +38,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from environments import trl_python
 from side import Job
-from trl_env import trl_python
 from workloads import STEP_WORKLOADS, TRAIN_SILENT, WORKLOADS, count_parameters, make_job, model_folder
 
 HERE = Path(__file__).parent
