@@ -150,11 +150,12 @@ def test_drawing_inverts_the_cumulative_distribution(vocabulary):
     logits[:, ::3] = -torch.inf
     logits[:, -1] = torch.where(torch.arange(64) % 2 == 0, 0.0, -torch.inf) if vocabulary > 1 else 0.0
     logits[:, vocabulary // 2] = 0.0
-    logp = torch.log_softmax(logits, -1)
+    chances = torch.softmax(logits, -1)
     uniform = torch.rand(64, generator=generator, dtype=torch.float64)
     uniform[:2] = torch.tensor([0.0, 1.0 - 2**-53], dtype=torch.float64)
-    tokens, values = draw(logp, torch.ones(64), uniform)
-    cumulative = logp.double().exp().cumsum(-1)
+    tokens, values = draw(chances, torch.ones(64), uniform)
+    torch.testing.assert_close(values, torch.log_softmax(logits, -1).gather(1, tokens[:, None])[:, 0])
+    cumulative = chances.double().cumsum(-1)
     for row in range(64):
         assert torch.isfinite(values[row])
         below = cumulative[row, tokens[row] - 1].item() if tokens[row] else 0.0
@@ -163,11 +164,11 @@ def test_drawing_inverts_the_cumulative_distribution(vocabulary):
 
 
 def test_drawing_follows_the_distribution():
-    logp = torch.log_softmax(torch.tensor([2.0, 0.0, 1.0, -1.0]), 0)
+    chances = torch.softmax(torch.tensor([2.0, 0.0, 1.0, -1.0]), 0)
     uniform = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000
-    tokens, _ = draw(logp.expand(10_000, -1), torch.ones(10_000), uniform)
+    tokens, _ = draw(chances.expand(10_000, -1), torch.ones(10_000), uniform)
     share = torch.bincount(tokens, minlength=4) / 10_000
-    torch.testing.assert_close(share, logp.exp(), rtol=0, atol=2e-4)
+    torch.testing.assert_close(share, chances, rtol=0, atol=2e-4)
 
 
 @pytest.mark.parametrize(

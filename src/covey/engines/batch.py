@@ -15,7 +15,7 @@ import torch
 from transformers import DynamicCache
 
 from covey.engines.attend import NAME, next_logits, prefill, token_bytes
-from covey.engines.sampling import draw, sampled_logp, uniforms
+from covey.engines.sampling import draw, probabilities, uniforms
 from covey.engines.slots import Slots
 from covey.kernels.attention import attending
 from covey.types import Completion, Finish, Request
@@ -79,8 +79,8 @@ class _Table:
     def draw(self, logits: torch.Tensor, rows: Sequence[_Row]) -> None:
         """Draw one token a row from ``logits`` [n, V]."""
         uniform = self.uniform.gather(1, self.drawn[:, None]).squeeze(1)
-        logp = sampled_logp(logits, self.temperature, self.top_p, self.top_k)
-        self.newest, logps = draw(logp, self.temperature, uniform)
+        chances = probabilities(logits, self.temperature, self.top_p, self.top_k)
+        self.newest, logps = draw(chances, self.temperature, uniform)
         self.place, self.drawn = self.place + 1, self.drawn + 1
         for row, token, value in zip(rows, self.newest.tolist(), logps.tolist(), strict=True):
             row.tokens.append(token)

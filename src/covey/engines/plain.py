@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from covey.engines.sampling import draw, sampled_logp, uniforms
+from covey.engines.sampling import draw, probabilities, uniforms
 from covey.types import Completion, Finish, Request, Sampling
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def generate_padded(
             use_cache=True,
             logits_to_keep=1,
         )
-        logp = sampled_logp(out.logits[:, -1], rows.temperature, rows.top_p, rows.top_k)
-        token, token_logp = draw(logp, rows.temperature, rows.uniform[:, step])
+        chances = probabilities(out.logits[:, -1], rows.temperature, rows.top_p, rows.top_k)
+        token, token_logp = draw(chances, rows.temperature, rows.uniform[:, step])
         drawn.append(token)
         logps.append(token_logp)
         ended |= torch.isin(token, ends)

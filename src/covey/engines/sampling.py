@@ -16,55 +16,66 @@ def uniforms(sampling: Sampling) -> np.ndarray:
     return np.random.Generator(np.random.Philox(key=sampling.seed)).random(sampling.max_new_tokens)
 
 
-def sampled_logp(
+def probabilities(
     logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor, top_k: torch.Tensor
 ) -> torch.Tensor:
-    """Log-probs f32[B, V] of the distribution that is sampled from, -inf for tokens that truncation removed.
+    """The distribution that is sampled from, f32[B, V], 0 for tokens that truncation removed.
 
-    ``temperature`` f32[B] (0 is greedy and gives the log-probs at temperature 1), ``top_p`` f32[B] (1 keeps all),
+    ``temperature`` f32[B] (0 is greedy and gives the distribution at temperature 1), ``top_p`` f32[B] (1 keeps all),
     ``top_k`` i64[B] (0 keeps all). Truncation happens after temperature and the rest is renormalised.
     """
     scale = torch.where(temperature > 0, temperature, 1.0)
     logits = logits.float() if bool((scale == 1).all()) else logits.float() / scale[:, None]
-    logp = torch.log_softmax(logits, dim=-1)
+    found = torch.softmax(logits, dim=-1)
     limited = (top_k > 0) | (top_p < 1)
     if not bool(limited.any()):
-        return logp
-    ranked, order = logp[limited].sort(dim=-1, descending=True)
+        return found
+    ranked, order = found[limited].sort(dim=-1, descending=True)
     rank = torch.arange(ranked.shape[-1], device=ranked.device)
-    before = ranked.exp().cumsum(dim=-1) - ranked.exp()
+    before = ranked.cumsum(dim=-1) - ranked
     keep_k = torch.where(top_k[limited] > 0, top_k[limited], ranked.shape[-1])
     removed = (rank[None] >= keep_k[:, None]) | (before >= top_p[limited][:, None])
     removed[:, 0] = False  # the likeliest token always stays
-    kept = torch.empty_like(ranked).scatter_(1, order, ranked.masked_fill(removed, -torch.inf))
-    logp = logp.clone()
-    logp[limited] = torch.log_softmax(kept, dim=-1)
-    return logp
+    kept = torch.empty_like(ranked).scatter_(1, order, ranked.masked_fill(removed, 0.0))
+    found[limited] = kept / kept.sum(dim=-1, keepdim=True)
+    return found
 
 
 BLOCK = 512
 """Tokens that are summed up before the search goes on inside."""
 
 
-def draw(logp: torch.Tensor, temperature: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw one token a row by inverting the cumulative distribution: tokens i64[B] and their log-probs f32[B].
+def draw(
+    distribution: torch.Tensor, temperature: torch.Tensor, uniform: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw one token a row from f32[B, V]: tokens i64[B] and their log-probs f32[B].
 
-    ``uniform`` f64[B] in [0, 1). Blocks of tokens are added up in float64, because in float32 the tail of a large
-    vocabulary is lost; then the search goes on inside the block that was hit. A token of probability 0 can never be
-    drawn: its cumulative value equals its neighbour's.
+    By inverting the cumulative distribution at ``uniform`` f64[B] in [0, 1). Blocks of tokens are added up in float64,
+    because in float32 the tail of a large vocabulary is lost; then the search goes on inside the block that was hit. A
+    token of probability 0 can never be drawn: its cumulative value equals its neighbour's.
     """
-    size = logp.shape[-1]
+    size = distribution.shape[-1]
     width = min(size, BLOCK)
-    padded = torch.nn.functional.pad(logp, (0, -size % width), value=-torch.inf).exp().unflatten(-1, (-1, width))
-    blocks = padded.sum(dim=-1).double().cumsum(dim=-1)
+    blocks = _block_sums(distribution, width).double().cumsum(dim=-1)
     target = uniform[:, None] * blocks[:, -1:]
     block = torch.searchsorted(blocks, target, right=True).clamp(max=blocks.shape[-1] - 1)
     before = torch.where(block > 0, blocks.gather(1, (block - 1).clamp(min=0)), 0.0)
-    inside = padded[torch.arange(len(padded), device=logp.device), block.squeeze(1)].double().cumsum(dim=-1)
+    places = block * width + torch.arange(width, device=block.device)
+    inside = (
+        distribution.gather(1, places.clamp(max=size - 1)).masked_fill_(places >= size, 0.0).double().cumsum(dim=-1)
+    )
     # Rounding may put the target a hair behind the block's own sum: then its last possible token is meant.
     last = torch.searchsorted(inside, inside[:, -1:].contiguous()).clamp(max=width - 1)
     place = torch.minimum(torch.searchsorted(inside, target - before, right=True), last)
     drawn = (block * width + place).squeeze(1).clamp(max=size - 1)
     greedy = temperature == 0
-    tokens = torch.where(greedy, logp.argmax(dim=-1), drawn) if bool(greedy.any()) else drawn
-    return tokens, logp.gather(1, tokens[:, None]).squeeze(1)
+    tokens = torch.where(greedy, distribution.argmax(dim=-1), drawn) if bool(greedy.any()) else drawn
+    return tokens, distribution.gather(1, tokens[:, None]).squeeze(1).log()
+
+
+def _block_sums(distribution: torch.Tensor, width: int) -> torch.Tensor:
+    """Sums of ``width`` cells in a row, the last of what is left."""
+    whole = distribution.shape[-1] // width * width
+    sums = distribution[:, :whole].unflatten(-1, (-1, width)).sum(dim=-1)
+    rest = distribution[:, whole:]
+    return torch.cat([sums, rest.sum(dim=-1, keepdim=True)], dim=-1) if rest.shape[-1] else sums
