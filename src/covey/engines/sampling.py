@@ -54,28 +54,35 @@ def draw(
     because in float32 the tail of a large vocabulary is lost; then the search goes on inside the block that was hit. A
     token of probability 0 can never be drawn: its cumulative value equals its neighbour's.
     """
-    size = distribution.shape[-1]
-    width = min(size, BLOCK)
-    blocks = _block_sums(distribution, width).double().cumsum(dim=-1)
-    target = uniform[:, None] * blocks[:, -1:]
-    block = torch.searchsorted(blocks, target, right=True).clamp(max=blocks.shape[-1] - 1)
-    before = torch.where(block > 0, blocks.gather(1, (block - 1).clamp(min=0)), 0.0)
-    places = block * width + torch.arange(width, device=block.device)
-    inside = (
-        distribution.gather(1, places.clamp(max=size - 1)).masked_fill_(places >= size, 0.0).double().cumsum(dim=-1)
-    )
+    first, inside, target = _block_of(distribution, uniform[:, None])
     # Rounding may put the target a hair behind the block's own sum: then its last possible token is meant.
-    last = torch.searchsorted(inside, inside[:, -1:].contiguous()).clamp(max=width - 1)
-    place = torch.minimum(torch.searchsorted(inside, target - before, right=True), last)
-    drawn = (block * width + place).squeeze(1).clamp(max=size - 1)
+    last = torch.searchsorted(inside, inside[:, -1:].contiguous()).clamp(max=inside.shape[-1] - 1)
+    drawn = first + torch.minimum(torch.searchsorted(inside, target, right=True), last)
+    drawn = drawn.squeeze(1).clamp(max=distribution.shape[-1] - 1)
     greedy = temperature == 0
     tokens = torch.where(greedy, distribution.argmax(dim=-1), drawn) if bool(greedy.any()) else drawn
     return tokens, distribution.gather(1, tokens[:, None]).squeeze(1).log()
 
 
-def _block_sums(distribution: torch.Tensor, width: int) -> torch.Tensor:
-    """Sums of ``width`` cells in a row, the last of what is left."""
-    whole = distribution.shape[-1] // width * width
-    sums = distribution[:, :whole].unflatten(-1, (-1, width)).sum(dim=-1)
-    rest = distribution[:, whole:]
+def _block_of(
+    distribution: torch.Tensor, uniform: torch.Tensor
+) -> tuple[torch.Tensor | int, torch.Tensor, torch.Tensor]:
+    """The block in which ``uniform`` [B, 1] falls: its first token, cumulative sums inside, and what to find there."""
+    size = distribution.shape[-1]
+    if size <= BLOCK:
+        inside = distribution.double().cumsum(dim=-1)
+        return 0, inside, uniform * inside[:, -1:]
+    blocks = _block_sums(distribution).double().cumsum(dim=-1)
+    target = uniform * blocks[:, -1:]
+    block = torch.searchsorted(blocks, target, right=True).clamp(max=blocks.shape[-1] - 1)
+    before = torch.where(block > 0, blocks.gather(1, (block - 1).clamp(min=0)), 0.0)
+    places = block * BLOCK + torch.arange(BLOCK, device=block.device)
+    found = distribution.gather(1, places.clamp(max=size - 1)).masked_fill_(places >= size, 0.0)
+    return block * BLOCK, found.double().cumsum(dim=-1), target - before
+
+
+def _block_sums(distribution: torch.Tensor) -> torch.Tensor:
+    """Sums of BLOCK cells in a row, the last of what is left."""
+    whole = distribution.shape[-1] // BLOCK * BLOCK
+    sums, rest = distribution[:, :whole].unflatten(-1, (-1, BLOCK)).sum(dim=-1), distribution[:, whole:]
     return torch.cat([sums, rest.sum(dim=-1, keepdim=True)], dim=-1) if rest.shape[-1] else sums
