@@ -4,6 +4,7 @@ import torch
 
 from covey.advantages import GRPO
 from covey.batching.layout import pack
+from covey.kernels import gradients, linear
 from covey.learner.learner import Learner
 from covey.learner.masters import Masters
 from covey.learner.optimizer import OptimizerKnobs
@@ -89,3 +90,17 @@ def test_bfloat16_learns_what_float32_learns():
     apart = torch.cat([(a - b.float()).flatten() for a, b in zip(wide.parameters(), narrow.parameters(), strict=True)])
     assert apart.norm() < 0.3 * moved.norm()
     assert moved.norm() > 0
+
+
+def test_large_weights_that_are_narrow_reach_their_copies_as_well(monkeypatch):
+    """The copies collect gradients by a hook, which a layer that adds to the gradient itself would go past."""
+    found = []
+    for least in (1 << 17, 1):
+        monkeypatch.setattr(gradients, "LEAST", least)
+        monkeypatch.setattr(linear, "LEAST", least)
+        learner = learner_of(random_llama().bfloat16(), lr=1e-2)
+        learner.step(pack(groups(), 1000), 0)
+        assert all(weight.grad is None for weight in learner.model.parameters())
+        found.append(learner.masters.state_dict())
+    for name, expected in found[0].items():
+        torch.testing.assert_close(found[1][name], expected, rtol=0, atol=0)

@@ -24,7 +24,9 @@ class SummingEmbedding(torch.nn.Embedding, Summing):
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if self.adds and torch.is_grad_enabled() and self.weight.requires_grad:
+        # Weights in other precisions may have float32 copies, which collect gradients by hooks.
+        here = self.weight.device.type == "cpu" and self.weight.dtype == torch.float32
+        if self.adds and here and torch.is_grad_enabled() and self.weight.requires_grad:
             return _Lookup.apply(self.weight, input, self.padding_idx)  # type: ignore[no-any-return]
         return super().forward(input)
 
