@@ -17,11 +17,13 @@ class QuickNorm(torch.nn.Module):
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         if _suits(hidden_states) and _suits(self.weight):
-            return _Norm.apply(hidden_states, self.weight, epsilon(self))  # type: ignore[no-any-return]
+            if torch.is_grad_enabled():
+                return _Norm.apply(hidden_states, self.weight, epsilon(self))  # type: ignore[no-any-return]
+            return (hidden_states * _scale(hidden_states, epsilon(self))).mul_(self.weight)
         return super().forward(hidden_states)  # type: ignore[misc]
 
 
-def epsilon(module: Any) -> float | None:
+def epsilon(module: Any) -> Any:
     """What a norm adds to the mean of squares, by the two names that transformers has for it."""
     return getattr(module, "variance_epsilon", getattr(module, "eps", None))
 
@@ -45,10 +47,14 @@ def _suits(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32
 
 
+def _scale(x: torch.Tensor, eps: float) -> torch.Tensor:
+    return x.square().mean(dim=-1, keepdim=True).add_(eps).rsqrt_()  # the same bits as the layer itself
+
+
 class _Norm(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, eps):  # type: ignore[override]
-        scale = x.square().mean(dim=-1, keepdim=True).add_(eps).rsqrt_()  # the same bits as the layer itself
+        scale = _scale(x, eps)
         ctx.save_for_backward(x, weight, scale)
         return (x * scale).mul_(weight)
 
