@@ -1,6 +1,6 @@
 import pytest
 
-from covey.rewards import ExactNumber, FunctionReward, Repetition, SoftOverlong, Tags
+from covey.rewards import ExactNumber, FunctionReward, MathAnswer, Repetition, SoftOverlong, Tags
 from covey.testing.reward_contract import *  # noqa: F403
 from covey.testing.samples import make_prompt, make_trajectory
 from covey.types import Group
@@ -14,6 +14,7 @@ def length(completions, **_):
     params=[
         ExactNumber(),
         ExactNumber(tag=""),
+        MathAnswer(),
         Tags(),
         SoftOverlong(limit=4, margin=2),
         Repetition(),

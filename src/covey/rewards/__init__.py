@@ -4,6 +4,7 @@ from covey.rewards.base import ResponseReward, Reward, ScoreContext
 from covey.rewards.exact_number import ExactNumber
 from covey.rewards.function import FunctionReward
 from covey.rewards.gym import GymScore
+from covey.rewards.math import MathAnswer
 from covey.rewards.overlong import SoftOverlong
 from covey.rewards.repetition import Repetition
 from covey.rewards.score import Scorer, WeightedReward, check_failures
@@ -13,6 +14,7 @@ REWARDS: dict[str, type] = {
     "exact_number": ExactNumber,
     "tags": Tags,
     "gym": GymScore,
+    "math": MathAnswer,
     "overlong": SoftOverlong,
     "repetition": Repetition,
 }
@@ -22,6 +24,7 @@ __all__ = [
     "ExactNumber",
     "FunctionReward",
     "GymScore",
+    "MathAnswer",
     "Repetition",
     "ResponseReward",
     "Reward",
