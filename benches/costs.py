@@ -2,7 +2,8 @@
 
     python benches/costs.py [--axis group prompt response vocabulary] [--model smollm2-135m] [--repeats 3] [--json]
 
-One size is changed at a time, from 2 prompts of 64 tokens with 8 responses of 64. Every point is a fresh process; times
+One size is changed at a time, from 2 prompts of 64 tokens with 8 responses of 64; a micro-batch holds a prompt and 448
+tokens of responses, so that no prompt is passed oftener than its responses need. Every point is a fresh process; times
 are the best of ``--repeats``. Nothing ends a response before its length, so the work is known exactly.
 
 Operations are those of ``covey.planner.work``; ``rate`` is operations over time. Memory is what was resident at most
@@ -92,7 +93,8 @@ def training_bytes(shape: Shape, batch: Any) -> int:
 
 def points(axes: list[str]) -> list[tuple[str, Sizes]]:
     """Every point of these axes."""
-    return [(axis, replace(BASE, **{axis: value})) for axis in axes for value in AXES[axis]]
+    found = [(axis, replace(BASE, **{axis: value})) for axis in axes for value in AXES[axis]]
+    return [(axis, replace(s, tokens_per_microbatch=max(s.tokens_per_microbatch, s.prompt + 448))) for axis, s in found]
 
 
 def main() -> None:
