@@ -17,7 +17,7 @@ LAYERS = [
     {"metrics"},
     {"advantages", "losses", "controllers"},
     {"batching", "kernels"},
-    {"checkpoint", "planner"},
+    {"checkpoint", "planner", "sandbox"},
     {"prompts", "engines", "rewards"},
     {"rollout", "learner", "observe"},
     {"loop"},
