@@ -1,6 +1,7 @@
 """Stage 5: rewards. The table maps run-file names to classes; ``module:function`` takes a user's own."""
 
 from covey.rewards.base import ResponseReward, Reward, ScoreContext
+from covey.rewards.code import CodeTests
 from covey.rewards.exact_number import ExactNumber
 from covey.rewards.function import FunctionReward
 from covey.rewards.gym import GymScore
@@ -15,12 +16,14 @@ REWARDS: dict[str, type] = {
     "tags": Tags,
     "gym": GymScore,
     "math": MathAnswer,
+    "code": CodeTests,
     "overlong": SoftOverlong,
     "repetition": Repetition,
 }
 
 __all__ = [
     "REWARDS",
+    "CodeTests",
     "ExactNumber",
     "FunctionReward",
     "GymScore",

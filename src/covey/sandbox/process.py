@@ -40,6 +40,7 @@ class Process:
         self.found = {_STDOUT: b"", _STDERR: b"", _RESULTS: b""}
         self.code: int | None = None
         self.verdict: Status | None = None  # of this side, before the program's own end
+        self.outcome: Outcome | None = None
         self.asked = 0
         self.began = time.monotonic()
         self.until = self.began + limits.wall
@@ -69,62 +70,66 @@ class Process:
 
     def call(self, function: str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         """The value of one call. Raises ProgramError, and NotPlainError for arguments that cannot be handed over."""
-        self.asked += 1
         named = {name: pack(value) for name, value in (kwargs or {}).items()}
-        question = {"id": self.asked, "function": function, "args": [pack(arg) for arg in args], "kwargs": named}
-        if self.found[_RESULTS]:
-            self.verdict = "protocol"
-        self._write(_QUESTIONS, frame(question))
-        answer = self._result()
-        if answer is None:
-            outcome = self.finish()
-            raise ProgramError(outcome.status, outcome.last_error or f"the program ended: {outcome.status}")
-        return self._value(answer)
-
-    def _result(self) -> Any:
-        """The next message; None when the program is over, or has broken the rules."""
-        while self.verdict is None and self.code is None:
-            data = self.found[_RESULTS]
-            if len(data) >= 4:
-                (length,) = struct.unpack(">I", data[:4])
-                if length > LONGEST:
-                    self.verdict = "output_limit"
-                    break
-                if len(data) == 4 + length:
-                    self.found[_RESULTS] = b""
-                    return self._read(data[4:])
-                if len(data) > 4 + length:
-                    self.verdict = "protocol"
-                    break
-            if _RESULTS not in self.handles:
-                break
-            self._turn()
-        return None
-
-    def _read(self, data: bytes) -> Any:
-        try:
-            answer = json.loads(data)
-            if answer["id"] == self.asked and ("value" in answer) != ("error" in answer):
-                return answer
-        except (ValueError, TypeError, KeyError):
-            pass
-        self.verdict = "protocol"
-        return None
-
-    def _value(self, answer: Mapping[str, Any]) -> Any:
+        answer = self.ask({"function": function, "args": [pack(arg) for arg in args], "kwargs": named})
         if "error" in answer:
             raised, text = str(answer["error"])[:80], str(answer.get("text", ""))[:200]
-            status = "not_plain" if raised == "NotPlainError" else "raised"
-            raise ProgramError(status, f"{raised}: {text}", raised)
+            raise ProgramError("not_plain" if raised == "NotPlainError" else "raised", f"{raised}: {text}", raised)
         try:
             return unpack(answer["value"])
         except (NotPlainError, RecursionError) as error:
             raise ProgramError("not_plain", str(error)) from error
 
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to one question, as the program gives it. Raises ProgramError when none comes."""
+        self.asked += 1
+        if self.found[_RESULTS]:
+            self.verdict = "protocol"  # it answered before it was asked
+        self.send({**question, "id": self.asked})
+        answer = self.receive()
+        if answer is not None and not (answer.get("id") == self.asked and ("value" in answer) != ("error" in answer)):
+            self.verdict, answer = "protocol", None
+        if answer is None:
+            outcome = self.finish()
+            raise ProgramError(outcome.status, outcome.last_error or f"the program ended: {outcome.status}")
+        return answer
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Put a message into the program's pipe."""
+        self._write(_QUESTIONS, frame(message))
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message of the program; None when it is over, or has broken the rules."""
+        while self.verdict is None:
+            data = self.found[_RESULTS]
+            length = struct.unpack(">I", data[:4])[0] if len(data) >= 4 else LONGEST
+            if len(data) >= 4 and length > LONGEST:
+                self.verdict = "output_limit"
+            elif len(data) >= 4 + length:
+                self.found[_RESULTS] = data[4 + length :]
+                return self._read(data[4 : 4 + length])
+            elif self.code is not None or _RESULTS not in self.handles:
+                return None
+            else:
+                self._turn()
+        return None
+
+    def _read(self, data: bytes) -> dict[str, Any] | None:
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            self.verdict = "protocol"
+            return None
+        return message
+
     # Waiting
 
     def finish(self) -> Outcome:
         """Wait for the end, or bring it about when the time is over. Raises SandboxError if the zygote is silent."""
+        if self.outcome is not None:
+            return self.outcome
         self.ending.add(_QUESTIONS)
         self._write(_QUESTIONS, b"")
         while self.code is None and self.verdict is None:
@@ -138,7 +143,13 @@ class Process:
         self.selector.close()
         out, err = self.found[_STDOUT][: self.limits.output], self.found[_STDERR][: self.limits.output]
         status = self.verdict or self._status(err)
-        return Outcome(status=status, stdout=out, stderr=err, code=self.code, seconds=seconds)
+        self.outcome = Outcome(status=status, stdout=out, stderr=err, code=self.code, seconds=seconds)
+        return self.outcome
+
+    def stop(self) -> None:
+        """Do not wait any longer; the program is killed."""
+        self.verdict = self.verdict or "killed"
+        self.finish()
 
     def _status(self, err: bytes) -> Status:
         assert self.code is not None

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from covey.sandbox.limits import Limits
-from covey.sandbox.namespaces import WORK
 from covey.sandbox.outcome import Outcome, SandboxError
 from covey.sandbox.process import Process
 
@@ -28,7 +27,7 @@ Level = Literal["L1", "L2", "L3"]
 ``L3``: the filter and limits alone; files of this user can be read and written."""
 
 SYSTEM = (
-    "/usr", "/bin", "/lib", "/lib64", "/lib32", "/sbin", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime",
+    "/usr", "/bin", "/lib", "/lib64", "/lib32", "/sbin", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf",
     "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random",
 )  # fmt: skip
 """What every program is shown, read-only."""
@@ -43,7 +42,7 @@ class Zygote:
     def __init__(self, slot: int, level: Level, modules: Sequence[str]) -> None:
         self.slot, self.runs = slot, 0
         self.place = tempfile.mkdtemp(prefix="covey-sandbox-")
-        os.chmod(self.place, 0o755)
+        os.chmod(self.place, 0o1777)  # programs may run as a user of their own
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = str(Path(__file__).parents[2])
         packages = sorted({sysconfig.get_path(name) for name in ("purelib", "platlib")}) if modules else []
@@ -81,6 +80,14 @@ class Zygote:
         if self.process.poll() is None or self.process.stderr is None:
             return ""
         return self.process.stderr.read().decode(errors="replace").strip()[-500:]
+
+    def tidy(self) -> None:
+        """Remove what a command left in its folder."""
+        for entry in os.scandir(self.place):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
 
     def kill(self) -> None:
         """With everything that runs in it, which dies with it."""
@@ -124,17 +131,24 @@ class Sandbox:
         self, argv: Sequence[str], files: Mapping[str, str], stdin: str | bytes = b"", limits: Limits | None = None
     ) -> Outcome:
         """A command in a folder with these files, allowed to start others. Raises SandboxError."""
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": WORK, "LANG": "C.UTF-8"}
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
         task = {"kind": "command", "argv": list(argv), "files": dict(files), "environment": environment}
         return self._finished(task, stdin, limits)
 
     @contextlib.contextmanager
     def functions(self, source: str, limits: Limits | None = None) -> Iterator[Process]:
         """A program whose functions are called one after another, within one time limit for all."""
-        task = {"kind": "functions", "source": source, "names": {}}
+        with self._process({"kind": "functions", "source": source}, b"", limits) as process:
+            yield process
+
+    @contextlib.contextmanager
+    def tests(
+        self, setup: str, tests: Sequence[str], names: Sequence[str], limits: Limits | None = None
+    ) -> Iterator[Process]:
+        """Tests of functions of these names, which run elsewhere: every call comes as a message and waits for one."""
+        task = {"kind": "tests", "source": setup, "tests": list(tests), "names": list(names)}
         with self._process(task, b"", limits) as process:
             yield process
-            process.finish()
 
     def _finished(self, task: Mapping[str, Any], stdin: str | bytes, limits: Limits | None) -> Outcome:
         data = stdin.encode() if isinstance(stdin, str) else stdin
@@ -149,8 +163,7 @@ class Sandbox:
         try:
             process = zygote.start(task, stdin, limits or self.limits)
             yield process
-            if process.code is None:
-                process.finish()
+            process.finish()
         except BaseException:
             zygote.runs = RUNS  # in what state it is nobody knows
             raise
@@ -158,6 +171,8 @@ class Sandbox:
             if zygote.runs >= RUNS:
                 zygote.kill()
                 zygote = Zygote(zygote.slot, self.level, self.modules)
+            else:
+                zygote.tidy()
             self._idle.put(zygote)
             self._free.release()
 

@@ -139,6 +139,9 @@ def _confined(job: Mapping[str, Any]) -> int:
         resource.setrlimit(resource.RLIMIT_NPROC, (limits["tasks"], limits["tasks"]))
         kernel.drop_capabilities()
         writable = [namespaces.WORK]
+    elif "argv" in task:
+        os.chdir(job["place"])
+        writable = [job["place"]]
     for name, value in (("AS", limits["memory"]), ("FSIZE", limits["file"]), ("NOFILE", limits["files"]), ("CORE", 0)):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
     seconds = max(1, round(limits["cpu"]))
@@ -157,7 +160,8 @@ def _confined(job: Mapping[str, Any]) -> int:
 
 
 def _become(task: Mapping[str, Any]) -> NoReturn:
-    os.execve(task["argv"][0], task["argv"], task["environment"])
+    here = os.getcwd()
+    os.execve(task["argv"][0], task["argv"], {**task["environment"], "HOME": here, "TMPDIR": here})
 
 
 def _write_files(files: Mapping[str, str]) -> None:
