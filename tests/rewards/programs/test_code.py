@@ -1,4 +1,4 @@
-"""Programs judged by their tests: right ones pass, wrong and cunning ones do not, and failures of the sandbox are none of theirs."""
+"""Programs judged by their tests: right ones pass, wrong and cunning ones do not; failures of the sandbox are apart."""
 
 import asyncio
 import shutil
