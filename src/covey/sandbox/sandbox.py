@@ -27,7 +27,8 @@ Level = Literal["L1", "L2", "L3"]
 ``L3``: the filter and limits alone; files of this user can be read and written."""
 
 SYSTEM = (
-    "/usr", "/bin", "/lib", "/lib64", "/lib32", "/sbin", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf",
+    "/usr", "/bin", "/lib", "/lib64", "/lib32", "/sbin", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime",
+    "/etc/ssl/openssl.cnf",
     "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random",
 )  # fmt: skip
 """What every program is shown, read-only."""
