@@ -31,7 +31,7 @@ CANARIES = {
 }
 """Programs that print something if they can do what they want."""
 
-_OPEN_AT_L3 = frozenset({"read a file", "look into /proc"})
+_OPEN_AT_L3 = frozenset({"read a file", "write a file", "look into /proc"})
 
 
 @dataclass(frozen=True, slots=True)
