@@ -132,8 +132,10 @@ class GroupsSection(Component):
 
 
 class RewardPart(Component):
-    name: str  # exact_number, tags, gym, or module:function
+    name: str  # exact_number, math, code, tags, gym ..., or module:function
     weight: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+    gate: str | None = None  # another part: where that one is not right, this one counts 0
+    cap: Annotated[float, Field(allow_inf_nan=False)] | None = None  # the most that the part's value counts for
 
 
 class RewardSection(Section):

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from covey.errors import RewardError
-from covey.rewards import ExactNumber, FunctionReward, ScoreContext, Scorer, WeightedReward, check_failures
+from covey.errors import ConfigError, RewardError
+from covey.rewards import ExactNumber, FunctionReward, ScoreContext, Scorer, WeightedReward, check_failures, check_gates
 from covey.testing.samples import make_prompt, make_trajectory
 from covey.types import Group, Part
 
@@ -121,3 +121,59 @@ def test_a_step_that_nobody_can_judge_stops_with_the_reason():
     scorer = Scorer(rewards=(WeightedReward(reward=ExactNumber()),))
     with pytest.raises(RewardError, match=r"none of 1 responses could be judged; exact_number: .*is not a number"):
         check_failures(asyncio.run(scorer([group], ScoreContext())), 1.0)
+
+
+def composed(*rewards):
+    """Scores of two siblings; each reward is (name, parts, settings)."""
+    items = tuple(WeightedReward(reward=Fixed(name, parts), **settings) for name, parts, settings in rewards)
+    group = Group(prompt=make_prompt(), members=tuple(make_trajectory("p", i) for i in range(len(rewards[0][1]))))
+    return asyncio.run(Scorer(rewards=items)([group], ScoreContext()))[0].scores
+
+
+RIGHT_WRONG = ("answer", [part(1.0, correct=True), part(0.0, correct=False)], {})
+
+
+def test_a_gated_part_counts_only_where_its_gate_is_right():
+    scores = composed(RIGHT_WRONG, ("style", [part(0.5), part(0.9)], {"gate": "answer", "weight": 2.0}))
+    assert [s.total for s in scores] == [2.0, 0.0]
+    assert [dict(s.parts) for s in scores] == [{"answer": 1.0, "style": 0.5}, {"answer": 0.0, "style": 0.0}]
+    assert scores[1].why["style"].startswith("0.9, but answer is not right")
+    assert [s.correct for s in scores] == [True, False]
+
+
+def test_the_answer_may_be_gated_by_the_form_and_stays_right_or_wrong():
+    scores = composed(
+        ("answer", [part(1.0, correct=True), part(1.0, correct=True)], {"gate": "form"}),
+        ("form", [part(0.0), part(1.0)], {}),
+    )
+    assert [s.total for s in scores] == [0.0, 2.0]
+    assert [s.correct for s in scores] == [True, True]
+
+
+def test_a_penalty_behind_a_gate_is_not_paid_either():
+    scores = composed(RIGHT_WRONG, ("length", [part(-1.0), part(-1.0)], {"gate": "answer"}))
+    assert [s.total for s in scores] == [0.0, 0.0]
+
+
+def test_gates_look_at_each_other_as_they_were_judged():
+    parts = [part(1.0, correct=True), part(0.0, correct=False)]
+    scores = composed(
+        ("a", parts, {"gate": "b"}), ("b", [part(0.0, correct=False), part(1.0, correct=True)], {"gate": "a"})
+    )
+    assert [dict(s.parts) for s in scores] == [{"a": 0.0, "b": 0.0}, {"a": 0.0, "b": 0.0}]
+
+
+def test_behind_a_gate_that_nobody_could_judge_nothing_is_known():
+    scores = composed(("answer", [part(None), part(1.0)], {}), ("style", [part(0.5), part(0.5)], {"gate": "answer"}))
+    assert [s.total for s in scores] == [None, 1.5]
+
+
+def test_a_cap_bounds_the_value_before_the_weight():
+    scores = composed(("a", [part(3.0), part(-3.0)], {"cap": 1.0, "weight": 2.0}))
+    assert [s.total for s in scores] == [2.0, -6.0]
+
+
+def test_a_gate_that_is_no_other_part_is_an_error():
+    for gate in ("b", "a"):
+        with pytest.raises(ConfigError, match=f"gate '{gate}', which is no other part"):
+            check_gates([WeightedReward(reward=Fixed("a", []), gate=gate)])

@@ -28,7 +28,7 @@ from covey.losses.corrections import CORRECTIONS
 from covey.losses.corrections.apply import Corrections
 from covey.losses.kl import KLTerm
 from covey.losses.objective import Objective
-from covey.rewards import REWARDS, FunctionReward, Reward, Scorer, WeightedReward
+from covey.rewards import REWARDS, FunctionReward, Reward, Scorer, WeightedReward, check_gates
 from covey.rewards.function import load_function
 
 GIVEN = "given"
@@ -47,19 +47,23 @@ def make_scorer(section: RewardSection, given: Sequence[WeightedReward] | None =
     names = [item.reward.name for item in rewards]
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"reward.parts needs at least one reward and no name twice, got {names}")
+    check_gates(rewards)
     return Scorer(rewards=rewards, pass_threshold=section.pass_threshold)
 
 
 def _reward(part: Any) -> WeightedReward:
+    return WeightedReward(reward=_bare_reward(part), weight=part.weight, gate=part.gate, cap=part.cap)
+
+
+def _bare_reward(part: Any) -> Reward:
     if part.name in REWARDS or ":" not in part.name:
-        return WeightedReward(reward=make_component("reward", REWARDS, part.name, part.knobs), weight=part.weight)
+        return make_component("reward", REWARDS, part.name, part.knobs)  # type: ignore[no-any-return]
     target = load_function(part.name)
     if isinstance(target, type):
-        reward: Reward = make_component("reward", {part.name: target}, part.name, part.knobs)
-        return WeightedReward(reward=reward, weight=part.weight)
+        return make_component("reward", {part.name: target}, part.name, part.knobs)  # type: ignore[no-any-return]
     if part.knobs:
         raise ConfigError(f"reward {part.name!r} is a function and takes no settings, got {sorted(part.knobs)}")
-    return WeightedReward(reward=FunctionReward(target), weight=part.weight)
+    return FunctionReward(target)
 
 
 def make_advantage(config: RunConfig, strategy: Strategy) -> Advantage:

@@ -2,13 +2,14 @@
 
 from covey.rewards.base import ResponseReward, Reward, ScoreContext
 from covey.rewards.code import CodeTests
+from covey.rewards.compose import WeightedReward, check_gates
 from covey.rewards.exact_number import ExactNumber
 from covey.rewards.function import FunctionReward
 from covey.rewards.gym import GymScore
 from covey.rewards.math import MathAnswer
 from covey.rewards.overlong import SoftOverlong
 from covey.rewards.repetition import Repetition
-from covey.rewards.score import Scorer, WeightedReward, check_failures
+from covey.rewards.score import Scorer, check_failures
 from covey.rewards.tags import Tags
 
 REWARDS: dict[str, type] = {
@@ -37,4 +38,5 @@ __all__ = [
     "Tags",
     "WeightedReward",
     "check_failures",
+    "check_gates",
 ]

@@ -10,16 +10,9 @@ from dataclasses import dataclass, replace
 
 from covey.errors import RewardError
 from covey.rewards.base import Reward, ScoreContext
+from covey.rewards.compose import WeightedReward
 from covey.rewards.function import FunctionReward
 from covey.types import Group, Part, Score, ScoredGroup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightedReward:
-    """One reward with its weight in the total."""
-
-    reward: Reward
-    weight: float = 1.0
 
 
 async def judge(reward: Reward, group: Group, context: ScoreContext) -> list[Part]:
@@ -44,7 +37,9 @@ async def judge(reward: Reward, group: Group, context: ScoreContext) -> list[Par
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scorer:
-    """Weighted sum of rewards; ``pass_threshold`` decides correctness where no reward knows it.
+    """Weighted sum of rewards, each behind its gate and under its cap.
+
+    ``pass_threshold`` decides correctness where no reward knows it.
 
     A part that is None for every sibling does not apply to this prompt and is left out for the whole group. A part
     that is None for some siblings makes just their totals None: a sum without it could not be compared.
@@ -79,7 +74,9 @@ class Scorer:
                 item.reward.logged.clear()
         return {name: sum(found) / len(found) for name, found in values.items()}
 
-    def _total(self, parts: list[Part], applies: list[bool]) -> Score:
+    def _total(self, raw: list[Part], applies: list[bool]) -> Score:
+        others = {item.reward.name: part for item, part in zip(self.rewards, raw, strict=True)}
+        parts = [item.counted(part, others) for item, part in zip(self.rewards, raw, strict=True)]
         counted = [(item, part) for item, part, used in zip(self.rewards, parts, applies, strict=True) if used]
         missing = not counted or any(part.value is None for _, part in counted)
         total = None if missing else sum(item.weight * float(part.value or 0.0) for item, part in counted)
