@@ -1,4 +1,6 @@
 import asyncio
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ import pytest
 from covey.errors import ConfigError, RewardError
 from covey.rewards import FunctionReward, ScoreContext
 from covey.rewards.function import load_function
+from covey.rewards.score import judge
 from covey.testing.samples import make_prompt, make_trajectory
 from covey.types import Group
 
@@ -96,3 +99,103 @@ def test_loading_a_function_from_the_current_folder(tmp_path, monkeypatch):
     ):
         with pytest.raises(ConfigError, match=message):
             load_function(path)
+
+
+def sleeping(completions, **_):
+    if "slow" in completions[0][0]["content"]:
+        time.sleep(3.0)
+    return [1.0] * len(completions)
+
+
+def parts_of(reward, *replies):
+    async def ask():
+        groups = [Group(prompt=make_prompt(), members=(make_trajectory("p", 0, reply=reply),)) for reply in replies]
+        return await asyncio.gather(*(judge(reward, group, ScoreContext()) for group in groups))
+
+    return [parts[0] for parts in asyncio.run(ask())]
+
+
+def test_a_call_past_its_deadline_is_a_failure_and_the_others_go_on():
+    reward = FunctionReward(sleeping, deadline=0.3)
+    began = time.monotonic()
+    found = parts_of(reward, "quick", "slow", "quick", "slow", "quick")
+    assert [part.value for part in found] == [1.0, None, 1.0, None, 1.0]
+    assert "deadline of 0.3 s" in found[1].error
+    assert time.monotonic() - began < 2.0
+
+
+def test_waiting_for_ones_turn_is_not_counted():
+    def brief(completions, **_):
+        time.sleep(0.1)
+        return [1.0]
+
+    assert [part.value for part in parts_of(FunctionReward(brief, deadline=0.35), *["x"] * 6)] == [1.0] * 6
+
+
+def test_the_event_loop_is_free_meanwhile():
+    ticks = []
+
+    async def tick():
+        while True:
+            ticks.append(1)
+            await asyncio.sleep(0.01)
+
+    async def both():
+        ticking = asyncio.create_task(tick())
+        group = Group(prompt=make_prompt(), members=(make_trajectory("p", 0, reply="slow"),))
+        await judge(FunctionReward(sleeping, deadline=0.3), group, ScoreContext())
+        ticking.cancel()
+
+    asyncio.run(both())
+    assert len(ticks) > 10
+
+
+def test_calls_come_one_after_another():
+    running, most = [], []
+
+    def watched(completions, **_):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.01)
+        running.pop()
+        return [1.0]
+
+    parts_of(FunctionReward(watched), *["x"] * 20)
+    assert max(most) == 1
+
+
+def test_a_function_that_needs_the_main_thread_gets_it():
+    def alarmed(completions, **_):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        return [1.0]
+
+    assert [part.value for part in parts_of(FunctionReward(alarmed), "x", "x")] == [1.0, 1.0]
+
+
+def test_a_broken_connection_is_tried_again_and_other_errors_are_not(monkeypatch):
+    calls = []
+
+    def flaky(completions, **_):
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError("reset")
+        return [1.0]
+
+    assert parts_of(FunctionReward(flaky, retries=2), "x")[0].value == 1.0
+    calls.clear()
+    assert "ConnectionError" in parts_of(FunctionReward(flaky, retries=1), "x")[0].error
+
+    def wrong(completions, **_):
+        calls.append(1)
+        raise KeyError("x")
+
+    calls.clear()
+    assert parts_of(FunctionReward(wrong, retries=5), "x")[0].error
+    assert len(calls) == 1
+
+
+def test_an_asynchronous_function_has_a_deadline_too():
+    async def slow(completions, **_):
+        await asyncio.sleep(5)
+
+    assert "deadline of 0.1 s" in parts_of(FunctionReward(slow, deadline=0.1), "x")[0].error

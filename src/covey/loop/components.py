@@ -61,9 +61,12 @@ def _bare_reward(part: Any) -> Reward:
     target = load_function(part.name)
     if isinstance(target, type):
         return make_component("reward", {part.name: target}, part.name, part.knobs)  # type: ignore[no-any-return]
-    if part.knobs:
-        raise ConfigError(f"reward {part.name!r} is a function and takes no settings, got {sorted(part.knobs)}")
-    return FunctionReward(target)
+    try:
+        return FunctionReward(target, **part.knobs)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"reward {part.name!r} is a function with the settings deadline and retries: {error}"
+        ) from error
 
 
 def make_advantage(config: RunConfig, strategy: Strategy) -> Advantage:

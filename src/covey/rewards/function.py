@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import importlib
 import inspect
 import math
@@ -13,6 +15,7 @@ from typing import Any
 
 from covey.errors import ConfigError, RewardError
 from covey.rewards.base import ScoreContext
+from covey.rewards.serial import Serial
 from covey.types import Group, Part
 
 
@@ -23,23 +26,58 @@ class FunctionReward:
     Lists have one entry a sibling. A chat prompt is passed as messages, with the reply in
     ``completions[i][0]["content"]``; a plain one as strings. Only the arguments that the function takes are passed.
     It returns one number a sibling, or None (NaN) for one it cannot judge; it may be ``async``.
-    What it raises goes to the score stage, which makes data of it. A result of the wrong length or type, or an infinite
-    number, breaks the contract and raises RewardError at once.
+
+    Calls come one after another, on a thread of their own, each at most ``deadline`` seconds long; a function that says
+    it needs the main thread, for a signal perhaps, gets it, and no deadline holds there. A ConnectionError or
+    TimeoutError of the function's own is tried ``retries`` times more. What else it raises goes to the score stage,
+    which makes data of it. A result of the wrong length or type, or an infinite number, breaks the contract and raises
+    RewardError at once.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str | None = None, deadline: float = 60.0, retries: int = 0
+    ) -> None:
+        if deadline <= 0 or retries < 0:
+            raise ValueError(
+                f"deadline above 0 seconds and retries of 0 or more expected, got {deadline} and {retries}"
+            )
         self.function = function
+        self.deadline, self.retries = deadline, retries
+        self._serial: Serial | None = Serial()  # None: the function needs the main thread
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self.logged: list[tuple[str, float]] = []
 
     async def score_group(self, group: Group, context: ScoreContext, /) -> list[Part]:
         extra: dict[str, list[Any]] = {}
         arguments = self._accepted(self._arguments(group, context, extra))
-        values = self.function(**arguments)
-        if inspect.isawaitable(values):
-            values = await values
+        values = await self._tried(arguments)
         checked = self._checked(values, len(group.members))
         return [Part(value=value, why=self._why(extra, i)) for i, value in enumerate(checked)]
+
+    async def _tried(self, arguments: dict[str, Any]) -> Any:
+        left = self.retries
+        while True:
+            try:
+                return await self._called(arguments)
+            except (ConnectionError, TimeoutError):
+                if not left:
+                    raise
+                left -= 1
+                await asyncio.sleep(min(8.0, 0.25 * 2 ** (self.retries - left)))
+
+    async def _called(self, arguments: dict[str, Any]) -> Any:
+        call, serial = functools.partial(self.function, **arguments), self._serial
+        here = serial is None or inspect.iscoroutinefunction(self.function)
+        try:
+            values = call() if serial is None or here else await serial.run(call, self.deadline)
+            return await asyncio.wait_for(values, self.deadline) if inspect.isawaitable(values) else values
+        except TimeoutError as error:
+            raise TimeoutError(str(error) or f"it took more than its deadline of {self.deadline:g} s") from error
+        except ValueError as error:
+            if here or "main thread" not in str(error):
+                raise
+            self._serial = None
+            return await self._called(arguments)
 
     def _arguments(self, group: Group, context: ScoreContext, extra: dict[str, list[Any]]) -> dict[str, Any]:
         prompt, members = group.prompt, group.members
