@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from covey.advantages import GRPO
 from covey.batching.layout import pack, pad
@@ -16,7 +18,7 @@ from covey.kernels.gradients import adding
 from covey.learner.fetch import fetch
 from covey.learner.learner import Learner
 from covey.learner.schedule import Schedule
-from covey.losses import PPOClip, SequenceMean
+from covey.losses import PPOClip, TokenMean
 from covey.losses.objective import Objective
 from covey.testing.samples import make_scored
 
@@ -43,29 +45,54 @@ def test_smollm2_trains_for_three_steps_with_sane_numbers(tmp_path):
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "final").dtype == torch.float32
 
 
+SAID = {
+    "Tom has 12 apples and gives 5 to Ann. He then buys 8 more. How many apples has he now? Answer:": {
+        " He has 12 - 5 = 7 apples, and after buying 8 more he has 7 + 8 = 15 apples.": 1.0,
+        " 25": 0.0,
+        " Tom had 12 apples.": 0.0,
+        " First take 5 from 12, which leaves 7. Then add the 8 he buys, which makes 15. The answer is 15.": 1.0,
+    },
+    "The capital of France is": {" London.": 0.0, " Paris, a city on the river Seine, and its largest one.": 1.0},
+}
+
+
+def credited(tokenizer):
+    """Groups of what was said, in the model's own tokens."""
+    scored = []
+    for uid, (prompt, replies) in enumerate(SAID.items()):
+        asked = np.array(tokenizer(prompt)["input_ids"])
+        said = [np.array(tokenizer(reply)["input_ids"]) for reply in replies]
+        made = make_scored(list(replies.values()), f"p{uid}", [len(one) for one in said], prompt_tokens=len(asked))
+        members = zip(made.group.members, said, strict=True)
+        members = tuple(replace(member, tokens=np.concatenate([asked, one])) for member, one in members)
+        scored.append(replace(made, group=replace(made.group, members=members)))
+    return GRPO()(scored)
+
+
 @pytest.mark.slow
 def test_both_layouts_give_smollm2_the_same_loss_and_gradients():
+    """To 1e-5 over all weights. Float32 alone moves either layout's gradients by 3e-5 from float64's."""
     pytest.importorskip("gguf")
-    model = AutoModelForCausalLM.from_pretrained(fetch("smollm2-135m"), dtype=torch.float32)
-    learner = Learner(
-        model, Objective(policy=PPOClip(), aggregation=SequenceMean()), Schedule(peak=1e-6, steps=10), layout="packed"
-    )
-    groups = GRPO()([
-        make_scored([1, 0, 0, 1], lengths=[40, 3, 17, 64], prompt_tokens=50),
-        make_scored([0, 1, 1], "q", [5, 30, 1], prompt_tokens=12),
-    ])  # fmt: skip
+    path = fetch("smollm2-135m")
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    # Weighed by tokens the loss is not nought: advantages cancel within a group, their sums over tokens do not.
+    objective = Objective(policy=PPOClip(), aggregation=TokenMean())
+    learner = Learner(model, objective, Schedule(peak=1e-6, steps=10), layout="packed")
+    groups = credited(AutoTokenizer.from_pretrained(path))
     found = []
     for layout in (pack, pad):
         model.zero_grad()
-        batch = learner.annotate(layout(groups, 200))
+        batch = learner.annotate(layout(groups, 100))
         assert len(batch.micro) > 1
         with adding(model):
             loss = sum(learner._backward(micro, batch.totals, {})["loss"].value for micro in batch.micro)
         found.append((loss, {name: p.grad.clone() for name, p in model.named_parameters()}))
     (loss, packed), (other, padded) = found
     assert loss == pytest.approx(other, rel=1e-5)
-    for name, grad in padded.items():
-        assert (packed[name] - grad).norm() <= 1e-5 * grad.norm(), name
+    gaps = {name: float((packed[name] - grad).norm() / grad.norm()) for name, grad in padded.items()}
+    whole = sum(float((packed[name] - grad).norm()) ** 2 for name, grad in padded.items()) ** 0.5
+    assert whole <= 1e-5 * sum(float(grad.norm()) ** 2 for grad in padded.values()) ** 0.5
+    assert max(gaps.values()) <= 5e-5, max(gaps, key=gaps.get)  # a single tensor's share of the rounding varies
 
 
 def test_the_example_is_a_valid_run_file(capsys):
