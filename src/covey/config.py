@@ -134,6 +134,7 @@ class GroupsSection(Component):
 class RewardPart(Component):
     name: str  # exact_number, math, code, tags, gym ..., or module:function
     weight: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+    alias: str | None = None  # its name in metrics and for gates, where one reward stands twice
     gate: str | None = None  # another part: where that one is not right, this one counts 0
     cap: Annotated[float, Field(allow_inf_nan=False)] | None = None  # the most that the part's value counts for
 
@@ -142,6 +143,10 @@ class RewardSection(Section):
     parts: list[RewardPart] = Field(default_factory=lambda: [RewardPart(name="exact_number")])
     pass_threshold: float = 1.0  # total from which a response counts as correct, where no part knows
     max_failed: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of failed scores in one step that stops the run
+    deadline: Annotated[float, Field(gt=0)] = 1800.0  # seconds a reward may take over a group, its turn included
+    unfit: Literal["drop", "error", "keep"] = (
+        "drop"  # prompts that a reward can never judge, as with an unreadable answer
+    )
     scale: Annotated[float, Field(allow_inf_nan=False)] = 1.0  # of the total, before credit
     clip: list[float] | None = Field(default=None, min_length=2, max_length=2)  # of the scaled total
     truncated: Literal["keep", "mask", "drop"] = "keep"  # responses that ran into the token limit

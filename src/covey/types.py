@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Finish = Literal["stop", "length"]
 """Why sampling ended: an end token, or the token limit."""
 
+State = Literal["scored", "abstained", "failed"]
+"""What became of a reward's part: a number, no judgement, or a broken reward. Only the first is a score."""
+
 Signal = Literal["ok", "all_right", "all_wrong", "zero_variance", "too_few"]
 """What siblings say about each other: ``ok`` if their rewards differ, else why there is no contrast.
 
@@ -161,6 +164,13 @@ class Part:
     error: str | None = None  # the reward itself failed; its value is None
     steps: tuple[StepReward, ...] = ()  # of a process reward, in the order of the text
 
+    @property
+    def state(self) -> State:
+        """``abstained``: the reward could not judge and says so; ``failed``: it broke, was late, or was unreachable."""
+        if self.value is not None:
+            return "scored"
+        return "failed" if self.error else "abstained"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
@@ -169,6 +179,7 @@ class Score:
     total: float | None
     parts: Mapping[str, float | None]
     why: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, State] = field(default_factory=dict)  # of each part
     correct: bool | None = None
     error: str | None = None
     steps: tuple[StepReward, ...] = ()

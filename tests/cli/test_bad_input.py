@@ -66,7 +66,7 @@ CASES = {
     "reward count": (["reward.parts=['bad_rewards:too_few']"], "returned 1 values for 2 responses"),
     "reward type": (["reward.parts=['bad_rewards:text']"], "'good', expected a number"),
     "reward infinite": (["reward.parts=['bad_rewards:infinite']"], "must be finite"),
-    "function with settings": (["reward.parts=[{name='bad_rewards:text', x=1}]"], "settings deadline and retries"),
+    "function with settings": (["reward.parts=[{name='bad_rewards:text', x=1}]"], "settings alias, deadline"),
     "no tokenizer": (['model.path="./bare"'], "has no tokenizer"),
     "no model": (['model.path="./no_model"'], "has no config.json"),
     "no folder": (['model.path="./nothing"'], "does not exist"),

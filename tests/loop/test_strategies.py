@@ -7,6 +7,7 @@ import pytest
 from covey.advantages.shape import Shaping
 from covey.controllers import PassRates
 from covey.engines.scripted import ScriptedEngine
+from covey.errors import RewardError
 from covey.loop.strategies import STRATEGIES, Desk, Fixed, Predictive, Reactive, Refill
 from covey.loop.strategies.base import verdicts
 from covey.prompts.cursor import Cursor
@@ -226,3 +227,47 @@ def test_one_step_is_the_same_again(cls, chat):
 def test_senseless_knobs_are_refused(made):
     with pytest.raises(ValueError, match=r"got|expected"):
         made()
+
+
+class OneByOne(ScriptedEngine):
+    """Hands over prompt after prompt, and notes when it was asked for more."""
+
+    def __init__(self, script, log):
+        super().__init__(script, END)
+        self.log = log
+
+    async def stream(self, requests):
+        for place in sorted({request.id.split("/")[0] for request in requests}):
+            self.log.append(f"sampled {place}")
+            yield [self._answer(request) for request in requests if request.id.split("/")[0] == place]
+            await asyncio.sleep(0.01)
+
+
+def test_groups_are_judged_while_others_are_sampled(chat):
+    log = []
+
+    async def judged(completions):
+        log.append("judged")
+        return [1.0] * len(completions)
+
+    at = desk(chat, rewards=(WeightedReward(reward=FunctionReward(judged)),))
+    at.engine = OneByOne(at.engine.script, log)
+    found = collect(Fixed(), at)
+    assert log == ["sampled 0", "judged", "sampled 1", "judged", "sampled 2", "judged"]
+    assert sizes(found.groups) == [4, 4, 4]
+
+
+def test_a_broken_reward_stops_the_step_and_leaves_no_task_behind(chat):
+    async def infinite(completions):
+        return [float("inf")] * len(completions)
+
+    at = desk(chat, rewards=(WeightedReward(reward=FunctionReward(infinite)),))
+    at.engine = OneByOne(at.engine.script, [])
+
+    async def stopped():
+        with pytest.raises(RewardError, match="must be finite"):
+            await Fixed()(at)
+        await asyncio.sleep(0)
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(stopped()) == 1

@@ -1,9 +1,19 @@
 import asyncio
+import time
 
 import pytest
 
 from covey.errors import ConfigError, RewardError
-from covey.rewards import ExactNumber, FunctionReward, ScoreContext, Scorer, WeightedReward, check_failures, check_gates
+from covey.rewards import (
+    ExactNumber,
+    FunctionReward,
+    ResponseReward,
+    ScoreContext,
+    Scorer,
+    WeightedReward,
+    check_failures,
+    check_links,
+)
 from covey.testing.samples import make_prompt, make_trajectory
 from covey.types import Group, Part
 
@@ -89,8 +99,10 @@ def test_logged_metrics_are_averaged_and_drained():
     scorer = Scorer(rewards=(WeightedReward(reward=FunctionReward(reward)),))
     group = Group(prompt=make_prompt(), members=(make_trajectory("p", 0),))
     asyncio.run(scorer([group], ScoreContext()))
-    assert scorer.drain_logged() == {"reward/logged/x": 2.0}
-    assert scorer.drain_logged() == {}
+    drained = scorer.drain()
+    assert drained.pop("seconds/reward/reward") > 0
+    assert drained == {"reward/logged/x": 2.0}
+    assert scorer.drain() == {}
 
 
 class Raises:
@@ -176,4 +188,86 @@ def test_a_cap_bounds_the_value_before_the_weight():
 def test_a_gate_that_is_no_other_part_is_an_error():
     for gate in ("b", "a"):
         with pytest.raises(ConfigError, match=f"gate '{gate}', which is no other part"):
-            check_gates([WeightedReward(reward=Fixed("a", []), gate=gate)])
+            check_links([WeightedReward(reward=Fixed("a", []), gate=gate)])
+
+
+def test_three_states_a_part():
+    (scored,) = score(
+        (Fixed("a", [part(1.0), part(None), part(None, error="boom")]), 1.0),
+        (Fixed("b", [part(0.0), part(float("nan")), part(1.0)]), 1.0),
+        members=3,
+    )
+    assert [dict(s.states) for s in scored.scores] == [
+        {"a": "scored", "b": "scored"},
+        {"a": "abstained", "b": "abstained"},
+        {"a": "failed", "b": "scored"},
+    ]
+
+
+class Stuck:
+    """It does not even hear that it was cancelled."""
+
+    name = "stuck"
+
+    async def score_group(self, group, context):
+        while True:
+            try:
+                await asyncio.sleep(0.3)
+            except asyncio.CancelledError:
+                continue
+            return [part(1.0)]
+
+
+def test_a_reward_that_is_late_has_failed_and_nobody_waits_for_it():
+    group = Group(prompt=make_prompt(), members=(make_trajectory("p", 0),))
+    scorer = Scorer(rewards=(WeightedReward(reward=Stuck()),), deadline=0.05)
+
+    async def timed():
+        began = time.perf_counter()
+        (scored,) = await scorer([group], ScoreContext())
+        return scored, time.perf_counter() - began
+
+    scored, seconds = asyncio.run(timed())
+    assert seconds < 0.25
+    assert scored.scores[0].error == "stuck: TimeoutError: no verdict within reward.deadline = 0.05 s"
+
+
+class HangsOnce(ResponseReward):
+    name = "hangs"
+    deadline = 0.1
+
+    def judge(self, prompt, reply):
+        if reply == "hang":
+            time.sleep(2)
+        return part(1.0)
+
+
+def test_a_response_reward_that_hangs_is_left_behind_and_the_next_group_is_judged():
+    groups = [Group(prompt=make_prompt(uid), members=(make_trajectory(uid, 0, reply=uid),)) for uid in ("hang", "fine")]
+    scorer = Scorer(rewards=(WeightedReward(reward=HangsOnce()),))
+    began = time.perf_counter()
+    stuck, fine = asyncio.run(scorer(groups, ScoreContext()))
+    assert time.perf_counter() - began < 1.5
+    assert stuck.scores[0].error == "hangs: TimeoutError: it took more than its deadline of 0.1 s"
+    assert fine.scores[0].total == 1.0
+
+
+class Opposite:
+    """Counts what another part thinks wrong."""
+
+    name, after = "opposite", "right"
+
+    async def score_after(self, group, context, verdicts):
+        return [part(None if v.correct is None else float(not v.correct)) for v in verdicts]
+
+
+def test_a_dependent_part_is_told_the_verdicts_whatever_the_order():
+    right = Fixed("right", [part(1.0, correct=True), part(0.0, correct=False), part(None)])
+    for order in ([Opposite(), right], [right, Opposite()]):
+        (scored,) = score(*[(reward, 1.0) for reward in order], members=3)
+        assert [s.parts["opposite"] for s in scored.scores] == [0.0, 1.0, None]
+
+
+def test_a_dependent_part_needs_a_part_that_judges_by_itself():
+    with pytest.raises(ConfigError, match="'opposite' counts by the verdicts of 'right', which is no part"):
+        check_links([WeightedReward(reward=Opposite()), WeightedReward(reward=Fixed("other", []))])

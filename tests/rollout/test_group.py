@@ -106,3 +106,31 @@ def test_a_template_that_refuses_a_role_is_named(tokenizer):
     strict.chat_template = "{{ raise_exception('no system role') }}"
     with pytest.raises(ModelError, match="refuses prompt 'p' with roles user: no system role"):
         Chat(strict, END).encode(make_prompt())
+
+
+class ShortFirst(ScriptedEngine):
+    """Hands completions over one by one, in the order given."""
+
+    def __init__(self, script, order):
+        super().__init__(script, END)
+        self.order, self.handed = order, []
+
+    async def stream(self, requests):
+        known = {request.id: request for request in requests}
+        for name in self.order:
+            self.handed.append(name)
+            yield [self._answer(known[name])]
+            await asyncio.sleep(0)
+
+
+def test_a_group_is_handed_on_as_soon_as_its_last_response_ended(chat):
+    order = ["1/0", "0/1", "1/1", "0/0"]
+    engine = ShortFirst(lambda request: ([int(request.tokens[0]), 1], [-0.1, -0.2]), order)
+    prompts, seen = [make_prompt(uid=f"u{i}", text=f"{i}+1=?") for i in range(2)], []
+
+    def ended(place, group):
+        seen.append((place, group.prompt.uid, [m.sample for m in group.members], list(engine.handed)))
+
+    groups = asyncio.run(rollout(prompts, engine, chat, Sampling(), 2, (0, 0), ended=ended))
+    assert seen == [(1, "u1", [0, 1], order[:3]), (0, "u0", [0, 1], order)]
+    assert [group.prompt.uid for group in groups] == ["u0", "u1"]

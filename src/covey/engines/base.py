@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -45,3 +45,12 @@ class Telling(Protocol):
     """An engine that tells how far it is while it samples."""
 
     listener: Listener | None
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """An engine that hands completions over as they end, so that they can be judged while others are sampled."""
+
+    def stream(self, requests: Sequence[Request], /) -> AsyncGenerator[list[Completion], None]:
+        """What ended since the last time, until every request has been answered once; a list may be empty."""
+        ...

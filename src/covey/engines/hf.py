@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -75,10 +75,20 @@ class HFEngine:
 
         On a thread of its own, with a second team of workers beside it, the same takes 40 % more.
         """
+        return [completion async for ended in self.stream(requests) for completion in ended]
+
+    async def stream(self, requests: Sequence[Request], /) -> AsyncGenerator[list[Completion], None]:
+        """See :class:`covey.engines.base.Streaming`. Raises as :meth:`generate` does, before anything is sampled."""
         self._check(requests)
+        if not requests:
+            return
         async with self._turn:
+            sampled = self._shared(requests) if self.shared else self._plain(requests)
             with self._sampling():
-                return await (self._shared(requests) if self.shared else self._plain(requests)) if requests else []
+                async with aclosing(sampled):  # a cancelled call frees its keys and values at once
+                    async for ended in sampled:
+                        yield ended
+                        await asyncio.sleep(0)
 
     async def load_weights(self, source: Any, version: int, /) -> None:
         """``source`` is the engine's own model (nothing to copy) or a state dict of the same architecture."""
@@ -108,10 +118,9 @@ class HFEngine:
         finally:
             self.model.train(was_training)
 
-    async def _shared(self, requests: Sequence[Request]) -> list[Completion]:
-        ended: list[Completion] = []
-        batch: Batch | None = None
-        while len(ended) < len(requests):
+    async def _shared(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+        done, batch = 0, None
+        while done < len(requests):
             with torch.inference_mode():  # of a thread: it must not be on while others have their turn
                 batch = batch or Batch(
                     self.model,
@@ -121,24 +130,23 @@ class HFEngine:
                     rows=self.rows,
                     cache_bytes=self.cache_bytes,
                 )
-                for row in batch.run(time.monotonic() + BURST):
-                    ended.append(complete(row, self.end_tokens, self.version))
+                rows = batch.run(time.monotonic() + BURST)
+                ended = [complete(row, self.end_tokens, self.version) for row in rows]
+            done += len(ended)
             newest = batch.newest if batch.active else ended[-1].tokens
-            self._tell(Progress(len(ended), len(requests), batch.drawn, newest))
-            await asyncio.sleep(0)
-        return ended
+            self._tell(Progress(done, len(requests), batch.drawn, newest))
+            yield ended
 
-    async def _plain(self, requests: Sequence[Request]) -> list[Completion]:
-        by_length = sorted(requests, key=lambda request: len(request.tokens))
-        ended: list[Completion] = []
+    async def _plain(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+        by_length, drawn = sorted(requests, key=lambda request: len(request.tokens)), 0
         for start in range(0, len(by_length), self.rows):
             some = by_length[start : start + self.rows]
-            ended += generate_padded(
+            ended = generate_padded(
                 self.model, some, end_tokens=self.end_tokens, limit=self.limit, version=self.version
             )
-            self._tell(Progress(len(ended), len(requests), sum(len(c.tokens) for c in ended), ended[-1].tokens))
-            await asyncio.sleep(0)
-        return ended
+            drawn += sum(len(completion.tokens) for completion in ended)
+            self._tell(Progress(start + len(ended), len(requests), drawn, ended[-1].tokens))
+            yield ended
 
     def _tell(self, progress: Progress) -> None:
         if self.listener is not None:

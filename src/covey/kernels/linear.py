@@ -29,7 +29,9 @@ class QuickLinear(torch.nn.Linear, Summing):
         return product(input, self.weight if self.packed is None else self.packed, self.bias)
 
     def suits(self, input: torch.Tensor) -> bool:
-        """Whether oneDNN is asked at all."""
+        """Whether oneDNN is asked at all; torch.compile knows better ways, and not this one."""
+        if torch.compiler.is_compiling():
+            return False
         there = input.device.type == self.weight.device.type == "cpu"
         return there and input.dtype == self.weight.dtype == torch.float32
 

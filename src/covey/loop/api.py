@@ -19,7 +19,7 @@ from covey.loop.record import Recorder
 from covey.observe.run_folder import RunFolder, open_run
 from covey.observe.view import View, make_view
 from covey.prompts.source import prompts_from_rows
-from covey.rewards import REWARDS, FunctionReward, WeightedReward
+from covey.rewards import REWARDS, WeightedReward, is_rubric, own_reward
 from covey.types import Prompt
 
 RewardLike = str | Callable[..., Any]
@@ -93,11 +93,13 @@ def _prompts(rows: Sequence[Prompt | Mapping[str, Any] | str], section: PromptsS
 def _weighted(reward: RewardLike) -> WeightedReward:
     if isinstance(reward, str):
         return WeightedReward(reward=make_component("reward", REWARDS, reward, {}))
-    if hasattr(reward, "score_group"):
+    if is_rubric(reward):  # first: it may have a score_group that means something else
+        return WeightedReward(reward=own_reward(reward, {}))
+    if hasattr(reward, "score_group") or hasattr(reward, "score_after"):
         return WeightedReward(reward=reward)  # type: ignore[arg-type]
     if not callable(reward):
         raise ConfigError(f"reward {reward!r} is neither a name, a function nor an object with score_group")
-    return WeightedReward(reward=FunctionReward(reward))
+    return WeightedReward(reward=own_reward(reward, {}))
 
 
 def start(

@@ -34,7 +34,7 @@ from covey.loop.controls import Controls
 from covey.loop.strategies import Strategy
 from covey.prompts.cursor import Cursor
 from covey.prompts.source import load_prompts
-from covey.rewards import Scorer, WeightedReward
+from covey.rewards import Scorer, WeightedReward, judgeable
 from covey.rollout.chat import Chat, fitting_prompts
 from covey.rollout.group import RolloutPlan
 from covey.types import Prompt
@@ -50,6 +50,7 @@ class Bench:
     eval_prompts: tuple[Prompt, ...]
     engine: HFEngine
     scorer: Scorer
+    notes: tuple[str, ...] = ()  # what a person should hear before it begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,7 @@ def build_bench(
     scorer = make_scorer(config.reward, rewards)
     if held_out is None:
         held_out = make_held_out(config)
+    held_out, note = judgeable(held_out, scorer.rewards, config.reward.unfit)
     policy = load_policy(config.model.path, config.model.device, config.model.trust_remote_code, config.model.precision)
     if policy.model.device.type == "cpu":
         keep_freed_memory()
@@ -96,6 +98,7 @@ def build_bench(
         eval_prompts=tuple(_fitting(config, held_out, chat, engine)),
         engine=engine,
         scorer=scorer,
+        notes=(f"evaluation: {note}",) if note else (),
     )
 
 
@@ -112,6 +115,9 @@ def build(
     asked = needs_of(advantage) | needs_of(shaping.tokens)
     train, held_out = make_prompts(config, prompts)
     bench = build_bench(config, held_out, rewards, adapter)
+    train, note = judgeable(train, bench.scorer.rewards, config.reward.unfit)
+    if note:
+        bench = dataclasses.replace(bench, notes=(note, *bench.notes))
     return Workshop(
         **{field.name: getattr(bench, field.name) for field in dataclasses.fields(bench)},
         cursor=Cursor(_fitting(config, train, bench.chat, bench.engine), config.run.seed),

@@ -28,7 +28,7 @@ from covey.losses.corrections import CORRECTIONS
 from covey.losses.corrections.apply import Corrections
 from covey.losses.kl import KLTerm
 from covey.losses.objective import Objective
-from covey.rewards import REWARDS, FunctionReward, Reward, Scorer, WeightedReward, check_gates
+from covey.rewards import REWARDS, DependentReward, Reward, Scorer, WeightedReward, check_links, own_reward
 from covey.rewards.function import load_function
 
 GIVEN = "given"
@@ -47,25 +47,27 @@ def make_scorer(section: RewardSection, given: Sequence[WeightedReward] | None =
     names = [item.reward.name for item in rewards]
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"reward.parts needs at least one reward and no name twice, got {names}")
-    check_gates(rewards)
-    return Scorer(rewards=rewards, pass_threshold=section.pass_threshold)
+    check_links(rewards)
+    return Scorer(rewards=rewards, pass_threshold=section.pass_threshold, deadline=section.deadline)
 
 
 def _reward(part: Any) -> WeightedReward:
     return WeightedReward(reward=_bare_reward(part), weight=part.weight, gate=part.gate, cap=part.cap)
 
 
-def _bare_reward(part: Any) -> Reward:
+def _bare_reward(part: Any) -> Reward | DependentReward:
+    knobs = part.knobs if part.alias is None else {**part.knobs, "name": part.alias}
     if part.name in REWARDS or ":" not in part.name:
-        return make_component("reward", REWARDS, part.name, part.knobs)  # type: ignore[no-any-return]
+        return make_component("reward", REWARDS, part.name, knobs)  # type: ignore[no-any-return]
     target = load_function(part.name)
     if isinstance(target, type):
-        return make_component("reward", {part.name: target}, part.name, part.knobs)  # type: ignore[no-any-return]
+        return make_component("reward", {part.name: target}, part.name, knobs)  # type: ignore[no-any-return]
     try:
-        return FunctionReward(target, **part.knobs)
+        return own_reward(target, knobs)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"reward {part.name!r} is a function with the settings deadline and retries: {error}"
+            f"reward {part.name!r} is a function or a rubric, with the settings alias, deadline, and for functions "
+            f"retries: {error}"
         ) from error
 
 

@@ -72,6 +72,8 @@ class Run:
         self.view.start(f"covey · {self.recorder.folder.path}", config.run.steps, self.step)
         if isinstance(self.workshop.engine, Telling):
             self.workshop.engine.listener = self.show_sampling
+        for note in self.workshop.notes:
+            self.view.note(note)
         try:
             if self.step == 0:
                 await self.evaluate()
@@ -212,7 +214,7 @@ class Run:
         metrics = group_metrics(credited, [uncredited(group) for group in collected.rejected])
         self.tokens += int(metrics["tokens/sampled"])
         metrics |= trained.metrics
-        metrics |= w.scorer.drain_logged()
+        metrics |= w.scorer.drain()
         metrics |= sampling_metrics(
             collected.everything, len(collected.groups), collected.rounds, temperature, collected.unconditional
         )

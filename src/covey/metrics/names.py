@@ -17,6 +17,9 @@ class MetricName:
 METRICS: dict[str, MetricName] = {
     "reward/mean": MetricName("reward", "mean total reward of judged responses", "rises"),
     "reward/part/*": MetricName("reward", "mean of one reward part over responses it judged", "rises"),
+    "reward/abstained/*": MetricName("share", "responses that a part could not judge and said so", "near 0"),
+    "reward/failed/*": MetricName("share", "responses over which a part broke, was late or unreachable", "0"),
+    "seconds/reward/*": MetricName("s", "time of one call of a reward, for one group, waiting included"),
     "reward/logged/*": MetricName("any", "mean of a value that a reward function logged in this step"),
     "reward/failed": MetricName("share", "responses that a reward failed to judge", "0"),
     "reward/unjudged": MetricName("share", "responses without a total reward, failed ones included", "near 0"),

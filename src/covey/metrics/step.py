@@ -53,7 +53,11 @@ def _distinct(group: ScoredGroup) -> float:
 def _part_means(scores: Sequence[Score]) -> dict[str, float]:
     names = {name for score in scores for name in score.parts}
     columns = {name: [v for score in scores if (v := score.parts.get(name)) is not None] for name in sorted(names)}
-    return {f"reward/part/{name}": mean(values) for name, values in columns.items()}
+    metrics = {f"reward/part/{name}": mean(values) for name, values in columns.items()}
+    for state in ("abstained", "failed"):
+        for name in sorted({name for score in scores for name in score.states}):
+            metrics[f"reward/{state}/{name}"] = mean([float(score.states.get(name) == state) for score in scores])
+    return metrics
 
 
 def _advantage_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Literal
 
+from covey.errors import RewardError
 from covey.rewards.base import ScoreContext
 from covey.rewards.programs.cases import cases_of
 from covey.rewards.programs.grade import Grader, UnjudgedError
@@ -62,6 +63,14 @@ class CodeTests:
         table = None if self.language == "python" else language(self.language)
         limits = Limits(cpu=self.seconds, wall=1.5 * self.seconds, memory=self.memory_mb << 20)
         return Grader(shared_sandbox(best(self.minimum), self.workers, self.modules), limits, table, self.tolerance)
+
+    def unfit(self, prompt: Prompt) -> str | None:
+        """What is wrong with the prompt's tests, if it has any."""
+        try:
+            cases_of(prompt.columns)
+        except RewardError as error:
+            return str(error)
+        return None
 
     async def score_group(self, group: Group, context: ScoreContext, /) -> list[Part]:
         judged = (asyncio.to_thread(self.part, group.prompt, member.reply) for member in group.members)

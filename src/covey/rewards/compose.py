@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from covey.errors import ConfigError
-from covey.rewards.base import Reward
+from covey.rewards.base import DependentReward, Reward
 from covey.types import Part
 
 
@@ -18,7 +18,7 @@ class WeightedReward:
     that does not know right from wrong if its value is 1 or more. ``cap`` is the most that the part's value counts for.
     """
 
-    reward: Reward
+    reward: Reward | DependentReward
     weight: float = 1.0
     gate: str | None = None
     cap: float | None = None
@@ -46,12 +46,19 @@ def is_right(part: Part) -> bool:
     return part.correct if part.correct is not None else (part.value or 0.0) >= 1.0
 
 
-def check_gates(rewards: Sequence[WeightedReward]) -> None:
-    """Raises ConfigError for a gate that is no part, or is the part itself."""
+def check_links(rewards: Sequence[WeightedReward]) -> None:
+    """Raises ConfigError for a gate that is no other part, and for a dependent part whose ``after`` is not there."""
     names = [item.reward.name for item in rewards]
     for item in rewards:
+        others = ", ".join(name for name in names if name != item.reward.name) or "none here"
         if item.gate is not None and (item.gate not in names or item.gate == item.reward.name):
-            others = ", ".join(name for name in names if name != item.reward.name) or "none here"
             raise ConfigError(
                 f"reward {item.reward.name!r} has gate {item.gate!r}, which is no other part. Others: {others}."
             )
+        if isinstance(item.reward, DependentReward):
+            known = [other.reward.name for other in rewards if not isinstance(other.reward, DependentReward)]
+            if item.reward.after not in known:
+                raise ConfigError(
+                    f"reward {item.reward.name!r} counts by the verdicts of {item.reward.after!r}, which is no part "
+                    f"that judges by itself. Set its 'after' to one of: {', '.join(known) or 'none here'}."
+                )

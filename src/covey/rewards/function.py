@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import importlib
-import inspect
-import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from covey.errors import ConfigError, RewardError
+from covey.errors import ConfigError
 from covey.rewards.base import ScoreContext
+from covey.rewards.calling import accepted, called, numbers
+from covey.rewards.rubric import RubricReward, is_rubric, takes_one_response
 from covey.rewards.serial import Serial
 from covey.types import Group, Part
 
@@ -43,41 +42,27 @@ class FunctionReward:
             )
         self.function = function
         self.deadline, self.retries = deadline, retries
-        self._serial: Serial | None = Serial()  # None: the function needs the main thread
+        self._serial = Serial()
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self.logged: list[tuple[str, float]] = []
 
     async def score_group(self, group: Group, context: ScoreContext, /) -> list[Part]:
         extra: dict[str, list[Any]] = {}
-        arguments = self._accepted(self._arguments(group, context, extra))
+        arguments = accepted(self.function, self._arguments(group, context, extra))
         values = await self._tried(arguments)
-        checked = self._checked(values, len(group.members))
+        checked = numbers(values, len(group.members), self.name)
         return [Part(value=value, why=self._why(extra, i)) for i, value in enumerate(checked)]
 
     async def _tried(self, arguments: dict[str, Any]) -> Any:
         left = self.retries
         while True:
             try:
-                return await self._called(arguments)
+                return await called(self._serial, self.function, arguments, self.deadline)
             except (ConnectionError, TimeoutError):
                 if not left:
                     raise
                 left -= 1
                 await asyncio.sleep(min(8.0, 0.25 * 2 ** (self.retries - left)))
-
-    async def _called(self, arguments: dict[str, Any]) -> Any:
-        call, serial = functools.partial(self.function, **arguments), self._serial
-        here = serial is None or inspect.iscoroutinefunction(self.function)
-        try:
-            values = call() if serial is None or here else await serial.run(call, self.deadline)
-            return await asyncio.wait_for(values, self.deadline) if inspect.isawaitable(values) else values
-        except TimeoutError as error:
-            raise TimeoutError(str(error) or f"it took more than its deadline of {self.deadline:g} s") from error
-        except ValueError as error:
-            if here or "main thread" not in str(error):
-                raise
-            self._serial = None
-            return await self._called(arguments)
 
     def _arguments(self, group: Group, context: ScoreContext, extra: dict[str, list[Any]]) -> dict[str, Any]:
         prompt, members = group.prompt, group.members
@@ -95,45 +80,16 @@ class FunctionReward:
             "log_metric": lambda name, value: context.evaluating or self.logged.append((name, float(value))),
         }
 
-    def _accepted(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        parameters = inspect.signature(self.function).parameters.values()
-        if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-            return arguments
-        return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
-
-    def _checked(self, values: Any, members: int) -> list[float | None]:
-        listed = hasattr(values, "__len__") and hasattr(values, "__getitem__")
-        if not listed or isinstance(values, str | bytes | dict):
-            raise RewardError(
-                f"reward {self.name!r} returned {type(values).__name__}, expected a list of {members} numbers"
-            )
-        if len(values) != members:
-            raise RewardError(
-                f"reward {self.name!r} returned {len(values)} values for {members} responses. "
-                "Return one number (or None) for each entry of `completions`, in the same order."
-            )
-        return [self._number(value) for value in values]
-
-    def _number(self, value: Any) -> float | None:
-        if value is None:
-            return None
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise RewardError(f"reward {self.name!r} returned {value!r}, expected a number or None") from None
-        if math.isinf(number):
-            raise RewardError(
-                f"reward {self.name!r} returned {number}; rewards must be finite. Clip it or return None."
-            )
-        return None if math.isnan(number) else number
-
     @staticmethod
     def _why(extra: dict[str, list[Any]], index: int) -> str:
         return ", ".join(f"{column}={values[index]}" for column, values in extra.items() if index < len(values))
 
 
-def load_function(path: str) -> Callable[..., Any]:
-    """Import ``package.module:function`` with the current folder importable. Raises ConfigError with the reason."""
+def load_function(path: str) -> Any:
+    """Import ``package.module:name`` with the current folder importable: a function, a class or a rubric.
+
+    Raises ConfigError with the reason.
+    """
     module_name, _, attribute = path.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -145,6 +101,15 @@ def load_function(path: str) -> Callable[..., Any]:
         raise ConfigError(
             f"cannot load {path!r}: {error}. Expected module:name, importable from {os.getcwd()}"
         ) from error
-    if not callable(target):
-        raise ConfigError(f"{path!r} is a {type(target).__name__}, expected a function or class")
+    if not callable(target) and not is_rubric(target):
+        raise ConfigError(f"{path!r} is a {type(target).__name__}, expected a function, a class or a rubric")
     return target
+
+
+def own_reward(target: Any, knobs: Mapping[str, Any]) -> FunctionReward | RubricReward:
+    """A user's function or rubric as a reward; its signature tells which kind it is. Raises TypeError or ValueError."""
+    if is_rubric(target):
+        return RubricReward.of(target, **knobs)
+    if takes_one_response(target):
+        return RubricReward([target], [1.0], **{"name": getattr(target, "__name__", "rubric"), **knobs})
+    return FunctionReward(target, **knobs)

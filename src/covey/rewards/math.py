@@ -51,6 +51,10 @@ class MathAnswer:
         )
         return Judge(options, self.places, self.deadline, self.workers)
 
+    def unfit(self, prompt: Prompt) -> str | None:
+        """Why the expected answer cannot be compared with, if there is one."""
+        return None if prompt.answer is None else self.judge.problem(prompt.answer) or None
+
     async def score_group(self, group: Group, context: ScoreContext, /) -> list[Part]:
         judged = (asyncio.to_thread(self.part, group.prompt, member.reply) for member in group.members)
         return list(await asyncio.gather(*judged))

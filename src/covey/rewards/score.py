@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from covey.errors import RewardError
-from covey.rewards.base import Reward, ScoreContext
+from covey.rewards.base import DependentReward, Reward, ScoreContext
 from covey.rewards.compose import WeightedReward
-from covey.rewards.function import FunctionReward
 from covey.types import Group, Part, Score, ScoredGroup
 
 
-async def judge(reward: Reward, group: Group, context: ScoreContext) -> list[Part]:
-    """One reward's parts of a group. What it raises is data; a broken contract (RewardError) is not.
+async def judge(
+    reward: Reward | DependentReward,
+    group: Group,
+    context: ScoreContext,
+    verdicts: Sequence[Part] = (),
+    deadline: float = math.inf,
+) -> list[Part]:
+    """One reward's parts of a group. What it raises is data, and so is its being late; a broken contract is not.
 
-    A part that is NaN counts as None. Raises RewardError for a wrong number of parts or an infinite value.
+    ``verdicts`` are those that a dependent reward asks for. A part that is NaN counts as None. Raises RewardError for
+    a wrong number of parts or an infinite value.
     """
+    if isinstance(reward, DependentReward):
+        working = reward.score_after(group, context, verdicts or [Part(value=None) for _ in group.members])
+    else:
+        working = reward.score_group(group, context)
     try:
-        parts = await reward.score_group(group, context)
+        parts = await within(deadline, working)
     except RewardError:
         raise
     except Exception as error:  # a user's code, or a library's verifier met by odd text
@@ -33,6 +45,20 @@ async def judge(reward: Reward, group: Group, context: ScoreContext) -> list[Par
         if part.value is not None and math.isinf(part.value):
             raise RewardError(f"reward {reward.name!r} returned {part.value}; rewards must be finite")
     return [replace(part, value=None) if part.value is not None and math.isnan(part.value) else part for part in parts]
+
+
+async def within(deadline: float, working: Coroutine[Any, Any, list[Part]]) -> list[Part]:
+    """What it returns. Raises TimeoutError when it is late, and does not wait for it to hear that it was cancelled."""
+    if math.isinf(deadline):
+        return await working
+    task = asyncio.ensure_future(working)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=deadline)
+    finally:
+        task.cancel()
+    if not done:
+        raise TimeoutError(f"no verdict within reward.deadline = {deadline:g} s")
+    return task.result()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,31 +73,49 @@ class Scorer:
 
     rewards: tuple[WeightedReward, ...]
     pass_threshold: float = 1.0
+    deadline: float = math.inf  # seconds that a reward may take over a group, waiting for its turn included
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # of each reward's calls since they were drained
 
     async def __call__(self, groups: Sequence[Group], context: ScoreContext) -> list[ScoredGroup]:
         """One ScoredGroup a group, in order. Raises RewardError when a reward breaks its contract."""
-        return list(await asyncio.gather(*(self._score(group, context) for group in groups)))
+        return list(await asyncio.gather(*(self.score(group, context) for group in groups)))
 
-    async def _score(self, group: Group, context: ScoreContext) -> ScoredGroup:
-        columns = await asyncio.gather(*(judge(item.reward, group, context) for item in self.rewards))
+    async def score(self, group: Group, context: ScoreContext) -> ScoredGroup:
+        """One group. Raises RewardError when a reward breaks its contract."""
+        columns = await self._columns(group, context)
         applies = [any(part.value is not None or part.error for part in parts) for parts in columns]
         rows = [self._total([parts[i] for parts in columns], applies) for i in range(len(group.members))]
         greedy = None
         if group.greedy is not None:  # by itself, so that rewards which compare siblings do not see one more
-            alone = replace(group, members=(group.greedy,), greedy=None)
-            single = await asyncio.gather(*(judge(item.reward, alone, context) for item in self.rewards))
+            single = await self._columns(replace(group, members=(group.greedy,), greedy=None), context)
             greedy = self._total([parts[0] for parts in single], applies)
         weights = {item.reward.name: item.weight for item in self.rewards}
         return ScoredGroup(group=group, scores=tuple(rows), greedy=greedy, weights=weights)
 
-    def drain_logged(self) -> dict[str, float]:
-        """Means of what reward functions passed to ``log_metric`` since the last call, by catalogue name."""
-        values: dict[str, list[float]] = {}
+    async def _columns(self, group: Group, context: ScoreContext) -> list[list[Part]]:
+        """Each reward's parts; those that depend on another's come after it."""
+        found: dict[str, list[Part]] = {}
+
+        async def work(reward: Reward | DependentReward, verdicts: Sequence[Part] = ()) -> None:
+            began = time.perf_counter()
+            found[reward.name] = await judge(reward, group, context, verdicts, self.deadline)
+            self.seconds.setdefault(reward.name, []).append(time.perf_counter() - began)
+
+        rewards = [item.reward for item in self.rewards]
+        dependent = [reward for reward in rewards if isinstance(reward, DependentReward)]
+        await asyncio.gather(*(work(reward) for reward in rewards if not isinstance(reward, DependentReward)))
+        await asyncio.gather(*(work(reward, found[reward.after]) for reward in dependent))
+        return [found[reward.name] for reward in rewards]
+
+    def drain(self) -> dict[str, float]:
+        """By catalogue name, since the last call: the mean of what rewards logged, and the mean time of a call."""
+        values = {f"seconds/reward/{name}": list(found) for name, found in self.seconds.items()}
+        self.seconds.clear()
         for item in self.rewards:
-            if isinstance(item.reward, FunctionReward):
-                for name, value in item.reward.logged:
-                    values.setdefault(f"reward/logged/{name}", []).append(value)
-                item.reward.logged.clear()
+            logged: list[tuple[str, float]] = getattr(item.reward, "logged", [])
+            for name, value in logged:
+                values.setdefault(f"reward/logged/{name}", []).append(value)
+            logged.clear()
         return {name: sum(found) / len(found) for name, found in values.items()}
 
     def _total(self, raw: list[Part], applies: list[bool]) -> Score:
@@ -88,6 +132,7 @@ class Scorer:
             total=total,
             parts={item.reward.name: part.value for item, part in named},
             why={item.reward.name: part.why for item, part in named if part.why},
+            states={item.reward.name: part.state for item, part in named},
             correct=correct,
             error="; ".join(errors) or None,
             steps=next((part.steps for part in parts if part.steps), ()),

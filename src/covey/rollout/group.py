@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from covey.engines.base import Engine
+from covey.engines.base import Engine, Streaming
 from covey.rollout.chat import Chat
 from covey.rollout.seeds import derive_seed
 from covey.types import Completion, Group, Prompt, Request, Sampling, Trajectory, Turn
@@ -35,24 +36,28 @@ async def rollout(
     group_size: int | Sequence[int],
     seed: tuple[int | str, ...],
     plan: RolloutPlan | None = None,
+    ended: Callable[[int, Group], None] | None = None,
 ) -> list[Group]:
     """Sample ``group_size`` responses to every prompt (or as many as it lists): one Group a prompt, in their order.
 
     All requests go to the engine in one call, so that it may batch them as it likes; responses find their group by
     request id. Each response's seed derives from ``seed``, its place in the call, its prompt's uid and its number.
+    ``ended`` is called with a group and its place as soon as the engine has handed over all its responses.
     """
     plan = plan or RolloutPlan()
     sizes = [group_size] * len(prompts) if isinstance(group_size, int) else list(group_size)
     samples = [[*range(size), *([GREEDY] if plan.greedy else [])] for size in sizes]
-    sampled = await _sample(prompts, engine, chat, sampling, samples, seed, plan)
-    return [
-        Group(
-            prompt=prompt,
-            members=tuple(found[sample] for sample in range(size)),
-            greedy=found.get(GREEDY),
-        )
-        for prompt, size, found in zip(prompts, sizes, sampled, strict=True)
-    ]
+
+    def group(place: int, found: Mapping[int, Trajectory]) -> Group:
+        members = tuple(found[sample] for sample in range(sizes[place]))
+        return Group(prompt=prompts[place], members=members, greedy=found.get(GREEDY))
+
+    groups = {}
+    async for place, found in _sample(prompts, engine, chat, sampling, samples, seed, plan):
+        groups[place] = group(place, found)
+        if ended is not None:
+            ended(place, groups[place])
+    return [groups[place] for place in range(len(prompts))]
 
 
 async def extend(
@@ -71,13 +76,12 @@ async def extend(
     samples = [
         list(range(len(group.members), len(group.members) + extra)) for group, extra in zip(groups, more, strict=True)
     ]
-    sampled = await _sample(
-        [group.prompt for group in groups], engine, chat, sampling, samples, seed, plan or RolloutPlan()
-    )
-    return [
-        replace(group, members=(*group.members, *(found[sample] for sample in numbers)))
-        for group, numbers, found in zip(groups, samples, sampled, strict=True)
-    ]
+    prompts = [group.prompt for group in groups]
+    larger = list(groups)
+    async for place, found in _sample(prompts, engine, chat, sampling, samples, seed, plan or RolloutPlan()):
+        members = (*groups[place].members, *(found[sample] for sample in samples[place]))
+        larger[place] = replace(groups[place], members=members)
+    return larger
 
 
 async def _sample(
@@ -88,28 +92,42 @@ async def _sample(
     samples: Sequence[Sequence[int]],
     seed: tuple[int | str, ...],
     plan: RolloutPlan,
-) -> list[Mapping[int, Trajectory]]:
-    """The responses with these numbers to each prompt, by number."""
-    encoded = [chat.encode(prompt) for prompt in prompts]
-    requests = {}
-    for place, (prompt, tokens) in enumerate(zip(prompts, encoded, strict=True)):
+) -> AsyncIterator[tuple[int, Mapping[int, Trajectory]]]:
+    """Each prompt's place and the responses with these numbers to it, by number, as soon as the last of them ended."""
+    asked: dict[str, tuple[int, int, Request]] = {}
+    for place, prompt in enumerate(prompts):
+        tokens = chat.encode(prompt)
         for sample in samples[place]:
             drawn = replace(
                 sampling,
                 seed=derive_seed(*seed, place, prompt.uid, sample),
                 temperature=0.0 if sample == GREEDY else sampling.temperature,
             )
-            requests[f"{place}/{sample}"] = Request(id=f"{place}/{sample}", tokens=tokens, sampling=drawn)
-    completions = {found.id: found for found in await engine.generate(list(requests.values()))} if requests else {}
-    return [
-        {
-            sample: _trajectory(
-                prompt, sample, requests[f"{place}/{sample}"], completions[f"{place}/{sample}"], chat, plan
+            asked[f"{place}/{sample}"] = (
+                place,
+                sample,
+                Request(id=f"{place}/{sample}", tokens=tokens, sampling=drawn),
             )
-            for sample in samples[place]
-        }
-        for place, prompt in enumerate(prompts)
-    ]
+    found: list[dict[int, Trajectory]] = [{} for _ in prompts]
+    for place in (place for place, numbers in enumerate(samples) if not numbers):
+        yield place, found[place]
+    async for completions in _completions(engine, [request for _, _, request in asked.values()]):
+        for completion in completions:
+            place, sample, request = asked[completion.id]
+            found[place][sample] = _trajectory(prompts[place], sample, request, completion, chat, plan)
+            if len(found[place]) == len(samples[place]):
+                yield place, found[place]
+
+
+async def _completions(engine: Engine, requests: Sequence[Request]) -> AsyncIterator[list[Completion]]:
+    if not requests:
+        return
+    if not isinstance(engine, Streaming):
+        yield await engine.generate(requests)
+        return
+    async with aclosing(engine.stream(requests)) as handed_over:
+        async for completions in handed_over:
+            yield completions
 
 
 def _trajectory(

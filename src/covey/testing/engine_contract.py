@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from covey.engines.base import Streaming
 from covey.types import Completion, Request, Sampling
 
 
@@ -40,6 +41,20 @@ def make_requests(prompt_tokens: Sequence[Sequence[int]], n: int = 3, **knobs: A
 def test_every_request_is_answered_by_its_id(engine: Any, prompt_tokens: Any) -> None:
     requests = make_requests(prompt_tokens)
     assert set(ask(engine, requests)) == {request.id for request in requests}
+
+
+def test_what_it_hands_over_on_the_way_is_what_it_answers(engine: Any, prompt_tokens: Any) -> None:
+    if not isinstance(engine, Streaming):
+        pytest.skip("it answers all at once")
+    requests = make_requests(prompt_tokens)
+
+    async def streamed() -> list[Completion]:
+        return [completion async for ended in engine.stream(requests) for completion in ended]
+
+    found, asked = asyncio.run(streamed()), ask(engine, requests)
+    assert sorted(completion.id for completion in found) == sorted(asked)
+    for completion in found:
+        assert completion.tokens.tolist() == asked[completion.id].tokens.tolist()
 
 
 def test_completions_are_well_formed(engine: Any, prompt_tokens: Any) -> None:

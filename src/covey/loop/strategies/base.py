@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from covey.rewards.base import ScoreContext
 from covey.rewards.score import Scorer
 from covey.rollout.chat import Chat
 from covey.rollout.group import RolloutPlan, extend, rollout
-from covey.types import Prompt, Sampling, ScoredGroup
+from covey.types import Group, Prompt, Sampling, ScoredGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,29 @@ class Desk:
     async def sample(
         self, prompts: Sequence[Prompt], sizes: int | Sequence[int], at_round: int = 0
     ) -> list[ScoredGroup]:
-        """Sample and score a group for every prompt. Later rounds of a step have seeds of their own."""
+        """Sample and score a group for every prompt. Later rounds of a step have seeds of their own.
+
+        Groups that ended early are judged while the others are sampled; the time of scoring is what comes after that.
+        """
         seed = (*self.seed, "round", at_round) if at_round else self.seed
         began = time.perf_counter()
         self.stage("sampling")
-        groups = await rollout(prompts, self.engine, self.chat, self.sampling, sizes, seed, self.plan)
-        self.seconds["sample"] += time.perf_counter() - began
-        return await self._score(groups)
+        judged: dict[int, asyncio.Task[ScoredGroup]] = {}
+
+        def ended(place: int, group: Group) -> None:
+            judged[place] = asyncio.ensure_future(self.scorer.score(group, self.context))
+
+        try:
+            await rollout(prompts, self.engine, self.chat, self.sampling, sizes, seed, self.plan, ended)
+            self.seconds["sample"] += time.perf_counter() - began
+            began = time.perf_counter()
+            self.stage("scoring")
+            scored = await asyncio.gather(*(judged[place] for place in range(len(prompts))))
+            self.seconds["score"] += time.perf_counter() - began
+        finally:
+            for task in judged.values():
+                task.cancel()
+        return scored
 
     def verdicts(self, group: ScoredGroup) -> tuple[int, int]:
         """How many responses that credit will be computed from are right and wrong, by raw correctness."""
