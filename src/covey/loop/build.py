@@ -95,7 +95,7 @@ def build_bench(
         config=config,
         policy=policy,
         chat=chat,
-        eval_prompts=tuple(_fitting(config, held_out, chat, engine)),
+        eval_prompts=tuple(fitting(config, held_out, chat, engine)),
         engine=engine,
         scorer=scorer,
         notes=(f"evaluation: {note}",) if note else (),
@@ -120,7 +120,7 @@ def build(
         bench = dataclasses.replace(bench, notes=(note, *bench.notes))
     return Workshop(
         **{field.name: getattr(bench, field.name) for field in dataclasses.fields(bench)},
-        cursor=Cursor(_fitting(config, train, bench.chat, bench.engine), config.run.seed),
+        cursor=Cursor(fitting(config, train, bench.chat, bench.engine), config.run.seed),
         strategy=strategy,
         shaping=shaping,
         advantage=advantage,
@@ -173,7 +173,8 @@ def make_held_out(config: RunConfig) -> list[Prompt]:
     return Cursor(found, seed=0).take(min(config.eval.prompts, len(found))) if config.eval.prompts else []
 
 
-def _fitting(config: RunConfig, prompts: Sequence[Prompt], chat: Chat, engine: HFEngine) -> list[Prompt]:
+def fitting(config: RunConfig, prompts: Sequence[Prompt], chat: Chat, engine: HFEngine) -> list[Prompt]:
+    """The prompts that leave room for an answer. Raises PromptError for those that do not, unless they are dropped."""
     drop = config.prompts.too_long == "drop"
     return fitting_prompts(prompts, chat, engine.limit, config.sampling.max_new_tokens, drop) if prompts else []
 

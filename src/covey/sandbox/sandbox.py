@@ -109,8 +109,16 @@ def shown(modules: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(path for path in paths if path in SYSTEM or not path.startswith(inside)))
 
 
+_Places = queue.SimpleQueue[tuple[int, Zygote | None]]
+"""Places for programs that run at the same time, each with its warm zygote; None: one is to be started."""
+
+
 class Sandbox:
-    """Runs programs, ``workers`` at a time, all at one level. ``modules`` are imported before, such as numpy."""
+    """Runs programs, ``workers`` at a time, all at one level. ``modules`` are imported before, such as numpy.
+
+    Tests of a program's functions have as many places of their own: whoever waits for one holds a program's place, so
+    with common places all might wait for each other.
+    """
 
     def __init__(
         self, level: Level, workers: int = 2, limits: Limits | None = None, modules: Sequence[str] = ()
@@ -122,6 +130,8 @@ class Sandbox:
         self.limits = limits or Limits()
         self._lock = threading.Lock()
         self._owner = 0
+        self._programs: _Places = queue.SimpleQueue()
+        self._tests: _Places = queue.SimpleQueue()
         atexit.register(self.close)
 
     def run(self, source: str, stdin: str | bytes = b"", limits: Limits | None = None) -> Outcome:
@@ -148,7 +158,7 @@ class Sandbox:
     ) -> Iterator[Process]:
         """Tests of functions of these names, which run elsewhere: every call comes as a message and waits for one."""
         task = {"kind": "tests", "source": setup, "tests": list(tests), "names": list(names)}
-        with self._process(task, b"", limits) as process:
+        with self._process(task, b"", limits, tests=True) as process:
             yield process
 
     def _finished(self, task: Mapping[str, Any], stdin: str | bytes, limits: Limits | None) -> Outcome:
@@ -157,42 +167,47 @@ class Sandbox:
             return process.finish()
 
     @contextlib.contextmanager
-    def _process(self, task: Mapping[str, Any], stdin: bytes, limits: Limits | None) -> Iterator[Process]:
-        self._start()
-        self._free.acquire()
-        zygote = self._idle.get()
+    def _process(
+        self, task: Mapping[str, Any], stdin: bytes, limits: Limits | None, tests: bool = False
+    ) -> Iterator[Process]:
+        places = self._places(tests)
+        slot, zygote = places.get()
         try:
+            zygote = zygote or Zygote(slot, self.level, self.modules)
             process = zygote.start(task, stdin, limits or self.limits)
             yield process
             process.finish()
-        except BaseException:
-            zygote.runs = RUNS  # in what state it is nobody knows
+            zygote.tidy()
+        except BaseException:  # in what state it is nobody knows
+            if zygote is not None:
+                zygote.kill()
+            zygote = None
             raise
         finally:
-            if zygote.runs >= RUNS:
+            if zygote is not None and zygote.runs >= RUNS:
                 zygote.kill()
-                zygote = Zygote(zygote.slot, self.level, self.modules)
-            else:
-                zygote.tidy()
-            self._idle.put(zygote)
-            self._free.release()
+                zygote = None
+            places.put((slot, zygote))
 
-    def _start(self) -> None:
-        """Once a process: after a fork the zygotes are the parent's."""
+    def _places(self, tests: bool) -> _Places:
         with self._lock:
-            if self._owner == os.getpid():
-                return
-            self._owner = os.getpid()
-            self._free = threading.Semaphore(self.workers)
-            self._idle: queue.SimpleQueue[Zygote] = queue.SimpleQueue()
-            for slot in range(self.workers):
-                self._idle.put(Zygote(slot, self.level, self.modules))
+            if self._owner != os.getpid():  # the first call, or the first after a fork: the zygotes are the parent's
+                self._owner = os.getpid()
+                self._programs, self._tests = queue.SimpleQueue(), queue.SimpleQueue()
+                for slot in range(self.workers):
+                    self._programs.put((slot, None))
+                    self._tests.put((self.workers + slot, None))
+            return self._tests if tests else self._programs
 
     def close(self) -> None:
-        """Kill all zygotes; the next program starts new ones."""
+        """Kill all zygotes that have nothing to do; the next program starts new ones."""
         with self._lock:
             if self._owner != os.getpid():
                 return
             self._owner = 0
-            while not self._idle.empty():
-                self._idle.get().kill()
+            for places in (self._programs, self._tests):
+                with contextlib.suppress(queue.Empty):
+                    while True:
+                        _, zygote = places.get_nowait()
+                        if zygote is not None:
+                            zygote.kill()
