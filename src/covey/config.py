@@ -147,6 +147,8 @@ class RewardSection(Section):
     unfit: Literal["drop", "error", "keep"] = (
         "drop"  # prompts that a reward can never judge, as with an unreadable answer
     )
+    watch_every: Annotated[int, Field(ge=0)] = 0  # steps between looks at what probes would be paid; 0: never
+    graders: list[RewardPart] = Field(default_factory=list)  # stricter ones, asked at each look and never paid
     scale: Annotated[float, Field(allow_inf_nan=False)] = 1.0  # of the total, before credit
     clip: list[float] | None = Field(default=None, min_length=2, max_length=2)  # of the scaled total
     truncated: Literal["keep", "mask", "drop"] = "keep"  # responses that ran into the token limit
@@ -154,7 +156,7 @@ class RewardSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _short_parts(cls, data: Any) -> Any:
-        return _named(data, "parts")
+        return _named(_named(data, "parts"), "graders")
 
 
 class AdvantageSection(Component):

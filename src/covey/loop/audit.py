@@ -13,13 +13,13 @@ from covey.learner.model import load_tokenizer
 from covey.loop.build import build_bench, fitting, make_prompts
 from covey.loop.components import make_scorer
 from covey.loop.lockstep import train_sampling
-from covey.loop.preflight import made_up
 from covey.prompts.cursor import Cursor
 from covey.rewards import judgeable
 from covey.rewards.audit import Audit, audit
 from covey.rewards.score import Scorer
 from covey.rollout.chat import Chat
 from covey.rollout.group import rollout
+from covey.rollout.made_up import made_up
 from covey.types import Group, Prompt, Trajectory
 
 
@@ -68,7 +68,8 @@ def from_file(config: RunConfig, path: Path) -> Material:
     for prompt in (*held_out, *train):
         known |= {prompt.text: prompt, prompt.uid: prompt}
     tokenizer = load_tokenizer(config.model.path, config.model.trust_remote_code)
-    chat = Chat(tokenizer, frozenset({tokenizer.eos_token_id or 0}))
+    end = tokenizer.eos_token_id
+    chat = Chat(tokenizer, frozenset({end if isinstance(end, int) else 0}))
     replies: dict[str, list[str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if line.strip():

@@ -24,6 +24,7 @@ from covey.loop.components import (
     make_adapter,
     make_advantage,
     make_controls,
+    make_graders,
     make_learner,
     make_objective,
     make_scorer,
@@ -32,6 +33,7 @@ from covey.loop.components import (
 )
 from covey.loop.controls import Controls
 from covey.loop.strategies import Strategy
+from covey.loop.watch import Watch
 from covey.prompts.cursor import Cursor
 from covey.prompts.source import load_prompts
 from covey.rewards import Scorer, WeightedReward, judgeable
@@ -65,6 +67,7 @@ class Workshop(Bench):
     controls: Controls
     rates: PassRates
     plan: RolloutPlan
+    watch: Watch
 
 
 def build_bench(
@@ -112,6 +115,7 @@ def build(
     strategy, shaping = make_strategy(config), make_shaping(config)
     advantage = make_advantage(config, strategy)
     objective, controls, adapter = make_objective(config), make_controls(config), make_adapter(config)
+    graders = make_graders(config.reward)
     asked = needs_of(advantage) | needs_of(shaping.tokens)
     train, held_out = make_prompts(config, prompts)
     bench = build_bench(config, held_out, rewards, adapter)
@@ -128,6 +132,13 @@ def build(
         controls=controls,
         rates=PassRates(),
         plan=RolloutPlan(greedy="greedy" in asked, text_ends=bool(asked & {"steps", "text_ends"})),
+        watch=Watch(
+            every=config.reward.watch_every,
+            scorer=bench.scorer,
+            graders=graders,
+            chat=bench.chat,
+            limit=config.sampling.max_new_tokens,
+        ),
     )
 
 

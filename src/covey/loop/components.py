@@ -51,6 +51,15 @@ def make_scorer(section: RewardSection, given: Sequence[WeightedReward] | None =
     return Scorer(rewards=rewards, pass_threshold=section.pass_threshold, deadline=section.deadline)
 
 
+def make_graders(section: RewardSection) -> tuple[WeightedReward, ...]:
+    """Rewards that are asked and never paid. Raises ConfigError for one that cannot judge by itself."""
+    graders = tuple(_reward(part) for part in section.graders)
+    check_links(graders)
+    if graders and not section.watch_every:
+        raise ConfigError("reward.graders are asked every reward.watch_every steps, which is 0: set it, e.g. to 25")
+    return graders
+
+
 def _reward(part: Any) -> WeightedReward:
     return WeightedReward(reward=_bare_reward(part), weight=part.weight, gate=part.gate, cap=part.cap)
 

@@ -122,6 +122,7 @@ class Run:
                 f"step {self.step + 1}: none of {len(collected.rejected)} groups is mixed: nothing "
                 "is trained. Where no reward knows right from wrong, reward.pass_threshold decides."
             )
+        logged = w.scorer.drain()
         clock = Clock(desk.seconds)
         give_back_freed_memory()
         clock.lap("sample")
@@ -135,7 +136,8 @@ class Run:
         await w.engine.load_weights(w.policy.model, w.learner.version)
         give_back_freed_memory()
         clock.lap("train")
-        record = self.record(collected, credited, trained, clock, desk.sampling.temperature)
+        watched = await w.watch(collected.everything, desk.context) if w.watch.due(self.step) else {}
+        record = self.record(collected, credited, trained, clock, desk.sampling.temperature, logged | watched)
         self.recorder.step(record, credited)
         self.view.step(record, credited)
         self.note_failures(collected.everything)
@@ -208,13 +210,14 @@ class Run:
         trained: Trained,
         clock: Clock,
         temperature: float,
+        others: Mapping[str, float],
     ) -> StepRecord:
-        """One line of metrics."""
+        """One line of metrics; ``others`` are known already: what rewards logged, and the look for hacks."""
         w, updates = self.workshop, trained.updates
         metrics = group_metrics(credited, [uncredited(group) for group in collected.rejected])
         self.tokens += int(metrics["tokens/sampled"])
         metrics |= trained.metrics
-        metrics |= w.scorer.drain()
+        metrics |= others
         metrics |= sampling_metrics(
             collected.everything, len(collected.groups), collected.rounds, temperature, collected.unconditional
         )

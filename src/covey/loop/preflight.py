@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from covey.batching.rows import bare_rows
 from covey.errors import RewardError
 from covey.learner.learner import exceeds, mismatch
@@ -13,9 +11,9 @@ from covey.loop.build import Workshop
 from covey.loop.lockstep import train_sampling
 from covey.rewards.base import ScoreContext
 from covey.rewards.score import judge
-from covey.rollout.chat import Chat
 from covey.rollout.group import rollout
-from covey.types import Group, Prompt, ScoredGroup, StepBatch, Totals, Trajectory, Turn
+from covey.rollout.made_up import made_up
+from covey.types import Group, ScoredGroup, StepBatch, Totals
 
 
 async def check_rewards(workshop: Workshop) -> None:
@@ -59,20 +57,3 @@ async def check_agreement(workshop: Workshop, prompts: int = 4, tokens: int = 16
     gap = w.learner.probe(StepBatch(micro=(micro,), totals=Totals(tokens=count, sequences=len(rows), groups=len(rows))))
     if exceeds(gap.mean, w.learner.limits.gap_mean) or exceeds(gap.largest, w.learner.limits.gap_max):
         raise mismatch(gap, w.learner.limits)
-
-
-def made_up(prompt: Prompt, sample: int, text: str, chat: Chat) -> Trajectory:
-    """A response that nobody sampled, as the engine would have returned it."""
-    start = chat.encode(prompt)
-    reply = np.asarray(chat.tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64)
-    reply = np.append(reply, min(chat.end_tokens))
-    stop = len(start) + len(reply)
-    return Trajectory(
-        prompt_uid=prompt.uid,
-        sample=sample,
-        tokens=np.concatenate([start, reply]),
-        sampled=np.arange(stop) >= len(start),
-        logp=np.where(np.arange(stop) < len(start), np.nan, 0.0).astype(np.float32),
-        version=0,
-        turns=(Turn(start=len(start), stop=stop, reply=text, finish="stop", ends=chat.ends(reply)),),
-    )
