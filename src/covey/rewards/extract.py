@@ -8,7 +8,12 @@ from collections.abc import Callable, Sequence
 from covey.errors import ConfigError
 
 _PHRASE = re.compile(r"\banswer(?:\s+is|\s*:|\s*=)\s*:?\s*", re.IGNORECASE)
-_FORMULA = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_OPENING = re.compile(r"\$\$|\$|\\\(|\\\[")
+_CLOSED_BY = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
+_BOX = re.compile(r"\\(?:boxed|fbox)")
+_BOX_WORD = re.compile(r" +(\w+)")
+_BOX_BRACE = re.compile(r"\s*+\{")
+_BRACE = re.compile(r"(?<!\\)[{}]")
 _SENTENCE_END = re.compile(r"\.(?:\s|$)|\n")
 
 
@@ -21,24 +26,19 @@ def last_element(reply: str, tag: str) -> str | None:
 
 def last_boxed(reply: str) -> str | None:
     r"""The content of the last ``\boxed{...}`` whose braces are closed, or None; ``\boxed 5`` and ``\fbox`` too."""
-    for start in reversed([match.end() for match in re.finditer(r"\\(?:boxed|fbox)", reply)]):
-        if reply[start : start + 1] == " " and (word := re.match(r" +(\w+)", reply[start:])):
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for brace in _BRACE.finditer(reply):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            ends[opened.pop()] = brace.start()
+    for box in reversed(list(_BOX.finditer(reply))):
+        if word := _BOX_WORD.match(reply, box.end()):
             return word[1]
-        inner = _braced(reply[start:].lstrip())
-        if inner is not None:
-            return inner
-    return None
-
-
-def _braced(text: str) -> str | None:
-    depth = 0
-    for place, sign in enumerate(text):
-        if not depth and sign != "{":
-            return None
-        escaped = place > 0 and text[place - 1] == "\\"
-        depth += (sign == "{") - (sign == "}") if not escaped else 0
-        if not depth:
-            return text[1:place].strip()
+        start = _BOX_BRACE.match(reply, box.end())
+        if start is not None and start.end() - 1 in ends:
+            return reply[start.end() : ends[start.end() - 1]].strip()
     return None
 
 
@@ -56,8 +56,17 @@ def after_phrase(reply: str) -> str | None:
 
 def last_formula(reply: str) -> str | None:
     """The last formula between dollar signs or the like."""
-    found = _FORMULA.findall(reply)
-    return next(part for part in found[-1] if part).strip() if found else None
+    lasts = {close: reply.rfind(close) for close in _CLOSED_BY.values()}
+    found, place = None, 0
+    while opening := _OPENING.search(reply, place):
+        place = opening.start() + 1
+        for sign in ("$$", "$") if opening[0] == "$$" else (opening[0],):
+            close, inside = _CLOSED_BY[sign], opening.start() + len(sign)
+            if lasts[close] > inside:  # so that what is found is left behind: nothing is read twice
+                end = reply.find(close, inside + 1)
+                found, place = reply[inside:end], end + len(close)
+                break
+    return None if found is None else found.strip()
 
 
 PLACES: dict[str, Callable[[str], str | None]] = {

@@ -112,6 +112,11 @@ def test_whatever_is_written_gets_a_verdict(text):
     assert judge()(text, text).kind in ("correct", "gold_unparsed", "answer_unparsed")
 
 
+@pytest.mark.parametrize("text", ["x=x", "0=0", "x<x", "0x+0y=0", r"\emptyset", "x=y", "[1,1]", "-x=-x"])
+def test_what_is_written_alike_is_the_same(text):
+    assert judge()(text, text).kind in ("correct", "gold_unparsed")
+
+
 def test_an_expected_answer_that_cannot_be_read_says_why():
     assert "cannot be read" in judge().problem("see figure 3")
     assert "division by zero" in judge().problem("1/0")
