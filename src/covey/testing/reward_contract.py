@@ -1,4 +1,7 @@
-"""What every reward holds. Give the fixtures ``reward`` and ``group`` (a covey.types.Group it can judge)."""
+"""What every reward holds. Give the fixtures ``reward`` and ``group`` (a covey.types.Group it can judge).
+
+A dependent reward is told that every other response, from the first on, is right.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from typing import Any
 
 import pytest
 
-from covey.rewards.base import ScoreContext
+from covey.rewards.base import DependentReward, ScoreContext
 from covey.types import Group, Part
 
 
 def judge(reward: Any, group: Group) -> list[Part]:
+    if isinstance(reward, DependentReward):
+        verdicts = [Part(value=float(i % 2 == 0), correct=i % 2 == 0) for i, _ in enumerate(group.members)]
+        return asyncio.run(reward.score_after(group, ScoreContext(), verdicts))
     return asyncio.run(reward.score_group(group, ScoreContext()))
 
 
@@ -25,6 +31,14 @@ def test_it_has_a_name(reward: Any) -> None:
 def test_one_part_a_member(reward: Any, group: Group) -> None:
     assert len(judge(reward, group)) == len(group.members)
     assert len(judge(reward, replace(group, members=group.members[:1]))) == 1
+
+
+def test_a_dependent_one_judges_nothing_where_no_verdict_is(reward: Any, group: Group) -> None:
+    if not isinstance(reward, DependentReward):
+        pytest.skip("it judges by itself")
+    unknown = [Part(value=None) for _ in group.members]
+    parts = asyncio.run(reward.score_after(group, ScoreContext(), unknown))
+    assert [part.value for part in parts] == [None] * len(unknown)
 
 
 def test_parts_are_finite_numbers_or_none(reward: Any, group: Group) -> None:
