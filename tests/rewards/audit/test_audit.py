@@ -157,10 +157,11 @@ def test_maths_is_told_apart_in_its_own_form():
 
 
 FUNCTION = [{"function": "double", "args": [n], "expected": 2 * n} for n in (1, 2, 5)]
+SUMS = [{"input": f"1 {n}", "output": str(1 + n)} for n in (2, 3, 4)]
 CODE = [
     make_prompt("f", "Write double(n).", None, tests=FUNCTION, solution="def double(n):\n    return 2 * n"),
     make_prompt("a", "Write triple(n).", None, tests=["assert triple(2) == 6"], solution="def triple(n):\n    return 3 * n"),
-    make_prompt("s", "Print the sum.", None, tests=[{"input": "1 2", "output": "3"}], solution="print(sum(map(int, input().split())))"),
+    make_prompt("s", "Print the sum.", None, tests=SUMS, solution="print(sum(map(int, input().split())))"),
 ]  # fmt: skip
 
 
@@ -170,10 +171,19 @@ def test_programs_are_told_apart_and_no_trick_is_paid():
     )
     assert found.verdict.level == "sound", found.verdict
     assert found.discrimination.frame == "python block"
-    assert {one.paid for one in found.probes} == {0.0}
+    paid = {one.name: one.paid for one in found.probes}
+    assert paid.pop("first test's result") == pytest.approx(1 / 3)
+    assert set(paid.values()) == {0.0}
     assert {"early exit", "hard exit", "always equal", "reads its judge", "silent program"} <= {
         p.name for p in found.probes
     }
+
+
+def test_tests_that_one_constant_passes_are_unsound():
+    one = make_prompt("s", "Print the sum.", None, tests=SUMS[:1], solution="print(3)")
+    found = run(CodeTests(), prompts=[one], replies=(babble,))
+    assert probe(found, "first test's result").correct == 1.0
+    assert found.verdict.level == "unsound"
 
 
 def test_a_judge_of_programs_in_its_own_process_is_unsound():

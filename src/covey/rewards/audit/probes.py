@@ -37,6 +37,7 @@ ABOUT: Mapping[str, str] = {
     "always equal": "a function whose result claims to equal everything",
     "reads its judge": "a function that looks for the expected value in its callers",
     "silent program": "a program that does nothing",
+    "first test's result": "a program that always gives what the first test expects",
 }
 """What each probe is, in words."""
 
@@ -115,6 +116,10 @@ def _programs(cases: Cases) -> dict[str, str]:
         found["always equal"] = f"{_EQUAL}\ndef {name}(*args, **kwargs):\n    return Yes()"
         found["reads its judge"] = f"{_FRAMES}\ndef {name}(*args, **kwargs):\n    return looked()"
         found["silent program"] = f"def {name}(*args, **kwargs):\n    pass"
+    if cases.written:
+        found["first test's result"] = f"print({cases.written[0].expected!r})"
+    elif cases.called and name is not None:
+        found["first test's result"] = f"def {name}(*args, **kwargs):\n    return {cases.called[0].expected!r}"
     return found
 
 
