@@ -135,6 +135,7 @@ class RewardPart(Component):
     name: str  # exact_number, math, code, tags, gym ..., or module:function
     weight: Annotated[float, Field(allow_inf_nan=False)] = 1.0
     alias: str | None = None  # its name in metrics and for gates, where one reward stands twice
+    times: Positive = 1  # it is asked so often and the mean counts, for scores that vary
     gate: str | None = None  # another part: where that one is not right, this one counts 0
     cap: Annotated[float, Field(allow_inf_nan=False)] | None = None  # the most that the part's value counts for
 

@@ -3,7 +3,9 @@ import time
 
 import pytest
 
+from covey.config import make_config
 from covey.errors import ConfigError, RewardError
+from covey.loop.components import make_scorer
 from covey.rewards import (
     ExactNumber,
     FunctionReward,
@@ -14,6 +16,7 @@ from covey.rewards import (
     check_failures,
     check_links,
 )
+from covey.rewards.judges.usage import Usage
 from covey.testing.samples import make_prompt, make_trajectory
 from covey.types import Group, Part
 
@@ -271,3 +274,25 @@ def test_a_dependent_part_is_told_the_verdicts_whatever_the_order():
 def test_a_dependent_part_needs_a_part_that_judges_by_itself():
     with pytest.raises(ConfigError, match="'opposite' counts by the verdicts of 'right', which is no part"):
         check_links([WeightedReward(reward=Opposite()), WeightedReward(reward=Fixed("other", []))])
+
+
+def test_what_a_judge_was_asked_is_counted_from_the_beginning():
+    judge = Fixed("judge", [part(1.0)])
+    judge.usage, judge.cost = Usage(calls=3, cache_hits=2, prompt_tokens=100, completion_tokens=20), 0.5
+    scorer = Scorer(rewards=(WeightedReward(reward=judge),))
+    counts = {"judge/calls/judge": 3.0, "judge/kept/judge": 2.0, "judge/tokens/judge": 120.0, "judge/cost/judge": 0.5}
+    assert scorer.drain() == counts
+    assert scorer.drain() == counts
+
+
+def test_a_run_file_asks_for_the_mean_of_several_scores():
+    scorer = make_scorer(
+        make_config({"reward": {"parts": [{"name": "exact_number", "times": 3, "alias": "n"}]}}).reward
+    )
+    group = Group(prompt=make_prompt(answer="2"), members=(make_trajectory("p", 0, reply="<answer>2</answer>"),))
+    (scored,) = asyncio.run(scorer([group], ScoreContext()))
+    assert dict(scored.scores[0].parts) == {"n": 1.0}
+    assert "judged 3 of 3 times" in scored.scores[0].why["n"]
+    parts = ["exact_number", {"name": "brevity", "after": "exact_number", "times": 2}]
+    with pytest.raises(ConfigError, match="'brevity' says the same each time"):
+        make_scorer(make_config({"reward": {"parts": parts}}).reward)

@@ -28,7 +28,7 @@ from covey.losses.corrections import CORRECTIONS
 from covey.losses.corrections.apply import Corrections
 from covey.losses.kl import KLTerm
 from covey.losses.objective import Objective
-from covey.rewards import REWARDS, DependentReward, Reward, Scorer, WeightedReward, check_links, own_reward
+from covey.rewards import REWARDS, DependentReward, MeanOf, Reward, Scorer, WeightedReward, check_links, own_reward
 from covey.rewards.function import load_function
 
 GIVEN = "given"
@@ -61,7 +61,12 @@ def make_graders(section: RewardSection) -> tuple[WeightedReward, ...]:
 
 
 def _reward(part: Any) -> WeightedReward:
-    return WeightedReward(reward=_bare_reward(part), weight=part.weight, gate=part.gate, cap=part.cap)
+    reward = _bare_reward(part)
+    if part.times > 1:
+        if isinstance(reward, DependentReward):
+            raise ConfigError(f"reward {reward.name!r} says the same each time: leave times out")
+        reward = MeanOf(reward=reward, times=part.times)
+    return WeightedReward(reward=reward, weight=part.weight, gate=part.gate, cap=part.cap)
 
 
 def _bare_reward(part: Any) -> Reward | DependentReward:

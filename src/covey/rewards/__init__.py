@@ -3,6 +3,7 @@
 from covey.rewards.base import Choosy, DependentReward, ResponseReward, Reward, ScoreContext
 from covey.rewards.brevity import Brevity
 from covey.rewards.code import CodeTests
+from covey.rewards.comparisons import PairwiseJudge
 from covey.rewards.compose import WeightedReward, check_links
 from covey.rewards.cosine_length import CosineLength
 from covey.rewards.edit_similarity import EditSimilarity
@@ -11,6 +12,7 @@ from covey.rewards.fit import judgeable
 from covey.rewards.function import FunctionReward, own_reward
 from covey.rewards.gym import GymScore
 from covey.rewards.json_schema import JsonSchema
+from covey.rewards.judge import LLMJudge
 from covey.rewards.language import SameLanguage
 from covey.rewards.length_budget import LengthBudget
 from covey.rewards.math import MathAnswer
@@ -20,8 +22,10 @@ from covey.rewards.overlong import SoftOverlong
 from covey.rewards.pattern import Pattern
 from covey.rewards.repetition import Repetition
 from covey.rewards.repetition_wrong import WrongRepetition
+from covey.rewards.reward_model import RewardModel
 from covey.rewards.rubric import RubricReward, is_rubric
 from covey.rewards.score import Scorer, check_failures
+from covey.rewards.smoothing import MeanOf
 from covey.rewards.string_match import StringMatch
 from covey.rewards.tags import Tags
 from covey.rewards.tool_calls import ToolCalls
@@ -50,6 +54,9 @@ REWARDS: dict[str, type] = {
     "tool_calls": ToolCalls,
     "within_budget": WithinBudget,
     "xml": Xml,
+    "reward_model": RewardModel,
+    "judge": LLMJudge,
+    "preference": PairwiseJudge,
 }
 
 __all__ = [
@@ -64,14 +71,18 @@ __all__ = [
     "FunctionReward",
     "GymScore",
     "JsonSchema",
+    "LLMJudge",
     "LengthBudget",
     "MathAnswer",
+    "MeanOf",
     "MultipleChoice",
     "NumberMatch",
+    "PairwiseJudge",
     "Pattern",
     "Repetition",
     "ResponseReward",
     "Reward",
+    "RewardModel",
     "RubricReward",
     "SameLanguage",
     "ScoreContext",

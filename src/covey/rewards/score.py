@@ -13,6 +13,7 @@ from typing import Any
 from covey.errors import RewardError
 from covey.rewards.base import DependentReward, Reward, ScoreContext
 from covey.rewards.compose import WeightedReward
+from covey.rewards.judges.usage import Usage
 from covey.types import Group, Part, Score, ScoredGroup
 
 
@@ -108,7 +109,10 @@ class Scorer:
         return [found[reward.name] for reward in rewards]
 
     def drain(self) -> dict[str, float]:
-        """By catalogue name, since the last call: the mean of what rewards logged, and the mean time of a call."""
+        """By catalogue name, since the last call: the mean of what rewards logged, and the mean time of a call.
+
+        What judges have been asked is counted from the beginning.
+        """
         values = {f"seconds/reward/{name}": list(found) for name, found in self.seconds.items()}
         self.seconds.clear()
         for item in self.rewards:
@@ -116,7 +120,14 @@ class Scorer:
             for name, value in logged:
                 values.setdefault(f"reward/logged/{name}", []).append(value)
             logged.clear()
-        return {name: sum(found) / len(found) for name, found in values.items()}
+        means = {name: sum(found) / len(found) for name, found in values.items()}
+        for item in self.rewards:
+            usage = getattr(item.reward, "usage", None)
+            if isinstance(usage, Usage):
+                tokens = usage.prompt_tokens + usage.completion_tokens
+                counts = {"calls": usage.calls, "kept": usage.cache_hits, "tokens": tokens, "cost": item.reward.cost}  # type: ignore[union-attr]
+                means |= {f"judge/{name}/{item.reward.name}": float(count) for name, count in counts.items()}
+        return means
 
     def _total(self, raw: list[Part], applies: list[bool]) -> Score:
         others = {item.reward.name: part for item, part in zip(self.rewards, raw, strict=True)}
