@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     bench = build_bench(config)
     if not bench.eval_prompts:
         raise ConfigError("there are no held-out prompts: set eval.prompts, and prompts.eval_source or prompts.holdout")
+    for note in bench.notes:
+        print(note, file=sys.stderr)
     evaluation = asyncio.run(
         evaluate(
             bench.eval_prompts,

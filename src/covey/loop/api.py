@@ -115,7 +115,7 @@ def start(
         workshop = build(config, prompts, rewards)
         await check_rewards(workshop)
         await check_agreement(workshop)
-        run = Run(workshop, Recorder.create(config), view or make_view())
+        run = Run(workshop, Recorder.create(config, workshop.scorer.confinement()), view or make_view())
         return RunResult(folder=run.recorder.folder, summary=await run.train())
 
     return run_async(run())

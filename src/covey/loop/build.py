@@ -120,8 +120,8 @@ def build(
     train, held_out = make_prompts(config, prompts)
     bench = build_bench(config, held_out, rewards, adapter)
     train, note = judgeable(train, bench.scorer.rewards, config.reward.unfit)
-    if note:
-        bench = dataclasses.replace(bench, notes=(note, *bench.notes))
+    notes = [confined(name, level) for name, level in bench.scorer.confinement().items()]
+    bench = dataclasses.replace(bench, notes=(*notes, *([note] if note else []), *bench.notes))
     return Workshop(
         **{field.name: getattr(bench, field.name) for field in dataclasses.fields(bench)},
         cursor=Cursor(fitting(config, train, bench.chat, bench.engine), config.run.seed),
@@ -140,6 +140,12 @@ def build(
             limit=config.sampling.max_new_tokens,
         ),
     )
+
+
+def confined(name: str, level: str) -> str:
+    """What a person hears about the sandbox of a reward."""
+    weak = "; they can read and change files of this user" if level == "L3" else ""
+    return f"{name} runs programs confined at level {level}{weak} (covey sandbox check)"
 
 
 def make_prompts(config: RunConfig, given: Sequence[Prompt] | None = None) -> tuple[list[Prompt], list[Prompt]]:

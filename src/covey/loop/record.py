@@ -31,8 +31,11 @@ class Recorder:
         self.folder = folder
 
     @classmethod
-    def create(cls, config: RunConfig) -> Recorder:
-        """Make a new run folder. Raises RunFolderError when ``run.dir`` already holds something."""
+    def create(cls, config: RunConfig, sandbox: Mapping[str, str] | None = None) -> Recorder:
+        """Make a new run folder. ``sandbox``: the level at which each reward runs programs, if any does.
+
+        Raises RunFolderError when ``run.dir`` already holds something.
+        """
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = Path(config.run.dir) if config.run.dir else _free(Path("runs") / f"{config.run.name}-{stamp}")
         folder = RunFolder(path)
@@ -46,7 +49,9 @@ class Recorder:
             folder.rollouts.mkdir(parents=True)
         except OSError as error:
             raise RunFolderError(f"cannot make the run folder {path}: {error}") from error
-        folder.environment.write_text(json.dumps(environment(), indent=2) + "\n", encoding="utf-8")
+        folder.environment.write_text(
+            json.dumps({**environment(), "sandbox": dict(sandbox or {})}, indent=2) + "\n", encoding="utf-8"
+        )
         folder.config.write_text(to_toml(config), encoding="utf-8")
         return cls(folder)
 

@@ -64,6 +64,11 @@ class CodeTests:
         limits = Limits(cpu=self.seconds, wall=1.5 * self.seconds, memory=self.memory_mb << 20)
         return Grader(shared_sandbox(best(self.minimum), self.workers, self.modules), limits, table, self.tolerance)
 
+    @property
+    def confinement(self) -> str:
+        """The level at which programs run here. Raises ConfigError as :attr:`grader` does."""
+        return self.grader.sandbox.level
+
     def unfit(self, prompt: Prompt) -> str | None:
         """What is wrong with the prompt's tests, if it has any."""
         try:

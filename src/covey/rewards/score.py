@@ -108,6 +108,11 @@ class Scorer:
         await asyncio.gather(*(work(reward, found[reward.after]) for reward in dependent))
         return [found[reward.name] for reward in rewards]
 
+    def confinement(self) -> dict[str, str]:
+        """The sandbox level of each reward that runs programs. Raises ConfigError where none holds that it accepts."""
+        levels = {item.reward.name: getattr(item.reward, "confinement", None) for item in self.rewards}
+        return {name: level for name, level in levels.items() if level is not None}
+
     def drain(self) -> dict[str, float]:
         """By catalogue name, since the last call: the mean of what rewards logged, and the mean time of a call.
 
