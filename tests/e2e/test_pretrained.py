@@ -95,6 +95,18 @@ def test_both_layouts_give_smollm2_the_same_loss_and_gradients():
     assert max(gaps.values()) <= 5e-5, max(gaps, key=gaps.get)  # a single tensor's share of the rounding varies
 
 
+@pytest.mark.slow
+def test_smollm2_trains_on_programs(tmp_path, monkeypatch):
+    pytest.importorskip("gguf")
+    monkeypatch.chdir(EXAMPLE.parents[1])
+    words = ["run.steps=2", "eval.prompts=0", "sampling.prompts_per_step=2", f"run.dir={tmp_path / 'run'}"]
+    subprocess.run([sys.executable, "-m", "covey.cli", "train", "examples/code.toml", *words], check=True)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["reward/failed/code"] for line in lines] == [0.0, 0.0]
+    assert all(0.0 <= line["reward/part/code"] <= 1.0 for line in lines)
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["sandbox"]["code"] in ("L1", "L2")
+
+
 def test_the_example_is_a_valid_run_file(capsys):
     assert main(["train", str(EXAMPLE), "run.stps=3"]) == 2
     assert "unknown key run.stps. Did you mean 'steps'" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Literal
 
-from covey.errors import RewardError
+from covey.errors import ConfigError, RewardError
 from covey.rewards.base import ScoreContext
 from covey.rewards.programs.cases import cases_of
 from covey.rewards.programs.grade import Grader, UnjudgedError
@@ -16,6 +16,7 @@ from covey.sandbox.check import best_level
 from covey.sandbox.languages import language
 from covey.sandbox.limits import Limits
 from covey.sandbox.outcome import SandboxError
+from covey.sandbox.remote import RemoteSandbox
 from covey.sandbox.sandbox import Level, Sandbox
 from covey.types import Group, Part, Prompt
 
@@ -38,7 +39,8 @@ class CodeTests:
     them, and nothing that they say decides. ``seconds`` and ``memory_mb`` are of one run. ``minimum`` is the
     weakest confinement that is accepted ("L1", "L2"; "L3" lets programs read files). ``modules`` are packages that
     programs may import besides the standard library. A prompt without tests cannot be judged (None), nor a
-    program over which the sandbox itself failed twice (None, and an error that is counted).
+    program over which the sandbox itself failed twice (None, and an error that is counted). ``remote`` is the address
+    of a service that runs programs in place of the sandbox here (:mod:`covey.sandbox.remote`).
     """
 
     language: str = "python"
@@ -52,8 +54,11 @@ class CodeTests:
     name: str = "code"
     kind: Literal["tests", "builds"] = "tests"
     attempts: int = field(default=2)
+    remote: str = ""
 
     def __post_init__(self) -> None:
+        if self.remote and (self.language != "python" or not self.remote.startswith(("http://", "https://"))):
+            raise ValueError(f"remote: the http address of a service, and Python, expected, got {self.remote!r}")
         if self.seconds <= 0 or self.memory_mb < 64 or self.workers < 1 or self.attempts < 1:
             raise ValueError("seconds > 0, memory_mb >= 64, workers >= 1 and attempts >= 1 expected")
 
@@ -62,7 +67,16 @@ class CodeTests:
         """Raises ConfigError where no confinement of ``minimum`` holds, or the language's tools are missing."""
         table = None if self.language == "python" else language(self.language)
         limits = Limits(cpu=self.seconds, wall=1.5 * self.seconds, memory=self.memory_mb << 20)
-        return Grader(shared_sandbox(best(self.minimum), self.workers, self.modules), limits, table, self.tolerance)
+        return Grader(self._remote() if self.remote else self._local(), limits, table, self.tolerance)
+
+    def _local(self) -> Sandbox:
+        return shared_sandbox(best(self.minimum), self.workers, self.modules)
+
+    def _remote(self) -> RemoteSandbox:
+        try:
+            return RemoteSandbox(self.remote, self._local())
+        except ConfigError:  # none holds here, and only assert statements need one
+            return RemoteSandbox(self.remote)
 
     @property
     def confinement(self) -> str:

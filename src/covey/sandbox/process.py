@@ -8,6 +8,7 @@ import selectors
 import socket
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,27 @@ GRACE = 2.0
 _STDIN, _STDOUT, _STDERR, _RESULTS, _QUESTIONS = range(5)
 
 
-class Process:
+class Asked(ABC):
+    """A program whose functions are called from outside."""
+
+    def call(self, function: str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        """The value of one call. Raises ProgramError, and NotPlainError for arguments that cannot be handed over."""
+        named = {name: pack(value) for name, value in (kwargs or {}).items()}
+        answer = self.ask({"function": function, "args": [pack(arg) for arg in args], "kwargs": named})
+        if "error" in answer:
+            raised, text = str(answer["error"])[:80], str(answer.get("text", ""))[:200]
+            raise ProgramError("not_plain" if raised == "NotPlainError" else "raised", f"{raised}: {text}", raised)
+        try:
+            return unpack(answer["value"])
+        except (NotPlainError, RecursionError) as error:
+            raise ProgramError("not_plain", str(error)) from error
+
+    @abstractmethod
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to one question, as the program gives it. Raises ProgramError when none comes."""
+
+
+class Process(Asked):
     """Started by its maker; :meth:`finish` waits for its end, :meth:`call` asks one of its functions."""
 
     def __init__(
@@ -67,18 +88,6 @@ class Process:
         return inner, outer
 
     # Asking
-
-    def call(self, function: str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        """The value of one call. Raises ProgramError, and NotPlainError for arguments that cannot be handed over."""
-        named = {name: pack(value) for name, value in (kwargs or {}).items()}
-        answer = self.ask({"function": function, "args": [pack(arg) for arg in args], "kwargs": named})
-        if "error" in answer:
-            raised, text = str(answer["error"])[:80], str(answer.get("text", ""))[:200]
-            raise ProgramError("not_plain" if raised == "NotPlainError" else "raised", f"{raised}: {text}", raised)
-        try:
-            return unpack(answer["value"])
-        except (NotPlainError, RecursionError) as error:
-            raise ProgramError("not_plain", str(error)) from error
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one question, as the program gives it. Raises ProgramError when none comes."""

@@ -31,8 +31,10 @@ FIRST_USER = 60_000
 
 
 def main(handle: int, setup: Mapping[str, Any]) -> None:
-    """Serve jobs that come over a socket until it closes."""
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Serve jobs that come over a socket until it closes, as it does when the other side is no more.
+
+    A signal at the parent's death would come too early: it comes when the *thread* ends that started this process.
+    """
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     control = socket.socket(fileno=handle)
     sys.path.extend(setup["paths"])

@@ -12,7 +12,8 @@ from covey.sandbox.frames import NotPlainError
 from covey.sandbox.languages import BUILD_FAILED, Language
 from covey.sandbox.limits import Limits
 from covey.sandbox.outcome import Outcome, ProgramError
-from covey.sandbox.process import Process
+from covey.sandbox.process import Asked, Process
+from covey.sandbox.remote import RemoteSandbox
 from covey.sandbox.sandbox import Sandbox
 
 
@@ -42,7 +43,11 @@ class Grader:
     """
 
     def __init__(
-        self, sandbox: Sandbox, limits: Limits, language: Language | None = None, tolerance: float = 1e-6
+        self,
+        sandbox: Sandbox | RemoteSandbox,
+        limits: Limits,
+        language: Language | None = None,
+        tolerance: float = 1e-6,
     ) -> None:
         self.sandbox, self.limits, self.language, self.tolerance = sandbox, limits, language, tolerance
 
@@ -124,7 +129,7 @@ class Grader:
         return Grade(passed, len(tests.tests), next(failed, ended).strip())
 
     @staticmethod
-    def _carried(program: Process, checks: Process) -> tuple[list[dict[str, object]], bool]:
+    def _carried(program: Asked, checks: Process) -> tuple[list[dict[str, object]], bool]:
         """What is told of each test, and whether the program answered to the end."""
         verdicts = []
         while (message := checks.receive()) is not None:
