@@ -13,6 +13,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from covey.kernels import linear
 from covey.kernels.gated import QuickGated
 from covey.kernels.gradients import adding
+from covey.kernels.linear import packed
 from covey.kernels.norm import QuickNorm, _Norm
 from covey.kernels.swap import quicken
 
@@ -59,6 +60,35 @@ def test_models_give_the_same_values_and_gradients(name, small_knobs):
         torch.testing.assert_close(
             found[1][key], expected, rtol=0, atol=1e-4 * scale, msg=lambda m, key=key: f"{key} {m}"
         )
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_models_give_the_same_values_while_weights_are_packed(name, small_knobs):
+    """Gate and up as one product, and after that the layers as they were."""
+    plain = build(name, small_knobs)
+    quick, ids = copy.deepcopy(plain), torch.arange(14).view(2, 7)
+    quicken(quick)
+    gated = [module for module in quick.modules() if isinstance(module, QuickGated)]
+    with torch.no_grad():
+        expected = plain(input_ids=ids, use_cache=False).logits
+        with packed(quick):
+            assert all(layer.both is not None and layer.gate_proj.packed is None for layer in gated)
+            got = quick(input_ids=ids, use_cache=False).logits
+        assert all(layer.both is None for layer in gated)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-4 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("biases", [(True, True), (False, False), (True, False)])
+def test_biases_are_packed_with_their_weights(biases, small_knobs):
+    plain = build("llama", small_knobs).model.layers[0].mlp
+    for name, has in zip(("gate_proj", "up_proj"), biases, strict=True):
+        old = getattr(plain, name)
+        setattr(plain, name, torch.nn.Linear(old.in_features, old.out_features, bias=has))
+    x, quick = torch.randn(3, plain.gate_proj.in_features), torch.nn.Sequential(copy.deepcopy(plain))
+    quicken(quick)
+    with torch.no_grad(), packed(quick):
+        assert (quick[0].both is not None) == (biases[0] == biases[1])
+        torch.testing.assert_close(quick(x), plain(x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(6,), (1, 6), (3, 2, 6), (0, 6)])

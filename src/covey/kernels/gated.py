@@ -7,14 +7,18 @@ from typing import Any
 import torch
 
 from covey.kernels.gradients import weight_gradient
-from covey.kernels.linear import QuickLinear, product
+from covey.kernels.linear import Packing, QuickLinear, product, reordered
 
 
-class QuickGated(torch.nn.Module):
+class QuickGated(torch.nn.Module, Packing):
     """``down(silu(gate(x)) * up(x))``. What it was before is the next class.
 
     Gate and up are kept for the backward pass, [n, hidden] each; the activation and the product of both are made again.
+    As long as weights do not change, both are one product.
     """
+
+    both: Any = None  # the weights of gate and up, packed as one
+    both_bias: Any = None
 
     gate_proj: torch.nn.Module
     up_proj: torch.nn.Module
@@ -22,9 +26,26 @@ class QuickGated(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         down = self.down_proj
+        if self.both is not None and not torch.is_grad_enabled():
+            gate, up = product(x, self.both, self.both_bias).chunk(2, dim=-1)
+            return down(torch.nn.functional.silu(gate).mul_(up))  # type: ignore[no-any-return]
         if type(down) is QuickLinear and down.suits(x) and torch.is_grad_enabled():
             return _Down.apply(self.gate_proj(x), self.up_proj(x), down.weight, down.bias, down.adds)  # type: ignore[no-any-return]
         return super().forward(x)  # type: ignore[misc]
+
+    def pack(self) -> None:
+        layers = self.covers()
+        if layers:
+            self.both = reordered(torch.cat([layer.weight for layer in layers]))
+            self.both_bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers]).detach()
+
+    def unpack(self) -> None:
+        self.both = self.both_bias = None
+
+    def covers(self) -> tuple[Any, ...]:
+        layers: tuple[Any, ...] = (self.gate_proj, self.up_proj)
+        quick = all(type(layer) is QuickLinear and layer.suits(layer.weight) for layer in layers)
+        return layers if quick and len({layer.bias is None for layer in layers}) == 1 else ()
 
 
 @torch.no_grad()

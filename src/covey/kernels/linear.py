@@ -16,7 +16,21 @@ LEAST = 1 << 17
 """Weights below this many cells are left to BLAS: the call alone costs more than can be won."""
 
 
-class QuickLinear(torch.nn.Linear, Summing):
+class Packing:
+    """A layer that keeps a copy of its weights, in oneDNN's own order, as long as they do not change."""
+
+    def pack(self) -> None:
+        """Make the copy."""
+
+    def unpack(self) -> None:
+        """Drop it."""
+
+    def covers(self) -> tuple[torch.nn.Module, ...]:
+        """Layers inside this one that need no copy of their own then."""
+        return ()
+
+
+class QuickLinear(torch.nn.Linear, Summing, Packing):
     """A linear layer [..., in] to [..., out] that picks the quicker of the two libraries. Same weights, same names."""
 
     packed: torch.Tensor | None = None  # the weight in oneDNN's own order, as long as it does not change
@@ -27,6 +41,13 @@ class QuickLinear(torch.nn.Linear, Summing):
         if torch.is_grad_enabled():
             return _Product.apply(input, self.weight, self.bias, self.adds)  # type: ignore[no-any-return]
         return product(input, self.weight if self.packed is None else self.packed, self.bias)
+
+    def pack(self) -> None:
+        if self.suits(self.weight):
+            self.packed = reordered(self.weight)
+
+    def unpack(self) -> None:
+        self.packed = None
 
     def suits(self, input: torch.Tensor) -> bool:
         """Whether oneDNN is asked at all; torch.compile knows better ways, and not this one."""
@@ -44,15 +65,21 @@ def is_plain_linear(module: torch.nn.Module) -> bool:
 @contextmanager
 def packed(model: torch.nn.Module) -> Iterator[None]:
     """Inside, weights do not change: quick layers keep a copy of theirs in the order in which oneDNN reads fastest."""
-    layers = [module for module in model.modules() if isinstance(module, QuickLinear)]
+    layers = [module for module in model.modules() if isinstance(module, Packing)]
+    covered = {inner for layer in layers for inner in layer.covers()}
     try:
         for layer in layers:
-            if layer.suits(layer.weight):
-                layer.packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
+            if layer not in covered:
+                layer.pack()
         yield
     finally:
         for layer in layers:
-            layer.packed = None
+            layer.unpack()
+
+
+def reordered(weight: torch.Tensor) -> torch.Tensor:
+    """A copy of a weight that only :func:`product` can read."""
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach())  # type: ignore[no-any-return]
 
 
 def product(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
