@@ -1,11 +1,12 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from covey.advantages import GRPO
 from covey.metrics.names import METRICS, describe
 from covey.metrics.step import group_metrics
-from covey.testing.samples import make_scored
+from covey.testing.samples import make_parts, make_scored
 
 
 def test_every_number_of_a_hand_made_step():
@@ -31,6 +32,8 @@ def test_every_number_of_a_hand_made_step():
     value = 0.5 / (math.sqrt(0.5) + 1e-4)
     assert m["advantage/mean"] == pytest.approx(0.0, abs=1e-7)
     assert m["advantage/abs_mean"] == pytest.approx(2 * value / 7, abs=1e-6)
+    assert m["advantage/std"] == pytest.approx(math.sqrt(2 * value**2 / 7), abs=1e-6)
+    assert (m["length/right"], m["length/wrong"]) == (pytest.approx(4 / 3), pytest.approx((4 + 3 + 3 + 5) / 4))
     assert m["tokens/sampled"] == 30.0
     assert (m["length/mean"], m["length/max"], m["length/truncated"]) == (pytest.approx(30 / 9), 6.0, 0.0)
 
@@ -40,6 +43,23 @@ def test_a_step_that_nobody_could_judge_has_no_reward():
     assert math.isnan(m["reward/mean"])
     assert math.isnan(m["pass_rate"])
     assert m["reward/unjudged"] == 1.0
+
+
+def test_pairs_of_tokens_that_siblings_share():
+    """Tokens 4 5 6 and 5 6 7 give 45 56 56 67; a group of single tokens has no pairs."""
+    groups = GRPO()([make_scored([1.0, 0.0], lengths=[3, 3]), make_scored([1.0, 0.0], "q", lengths=[1, 1])])
+    drawn = [m.tokens[m.sampled].tolist() for m in groups[0].scored.group.members]
+    assert drawn == [[4, 5, 6], [5, 6, 7]]
+    assert group_metrics(groups)["group/distinct_2"] == 0.75
+
+
+def test_parts_that_did_not_judge_are_counted_by_kind():
+    scored = make_parts({"a": [1.0, None, None], "b": [0.0, 1.0, 2.0]})
+    states = [{"a": "scored", "b": "scored"}, {"a": "abstained", "b": "scored"}, {"a": "failed", "b": "scored"}]
+    scores = tuple(replace(score, states=state) for score, state in zip(scored.scores, states, strict=True))
+    m = group_metrics(GRPO()([replace(scored, scores=scores)]))
+    assert (m["reward/abstained/a"], m["reward/failed/a"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert (m["reward/abstained/b"], m["reward/failed/b"], m["reward/part/a"]) == (0.0, 0.0, 1.0)
 
 
 def test_every_name_is_in_the_catalogue():

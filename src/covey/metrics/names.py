@@ -39,11 +39,15 @@ METRICS: dict[str, MetricName] = {
     "group/too_few": MetricName("share", "groups with fewer than two judged responses", "0"),
     "group/reward_std": MetricName("reward", "mean over groups of the sample standard deviation of rewards", "above 0"),
     "group/distinct": MetricName("share", "different response texts in a group, mean over groups", "above 0.3"),
+    "group/distinct_2": MetricName("share", "different pairs of neighbouring tokens in a group, mean over groups"),
     "advantage/mean": MetricName(
         "advantage", "mean over responses with trained tokens, of their trained tokens", "near 0"
     ),
+    "advantage/std": MetricName("advantage", "standard deviation over the same", "0.3 to 2"),
     "advantage/abs_mean": MetricName("advantage", "mean absolute value over judged responses", "above 0"),
     "length/mean": MetricName("tokens", "sampled tokens a response"),
+    "length/right": MetricName("tokens", "mean of sampled tokens over right responses"),
+    "length/wrong": MetricName("tokens", "mean of sampled tokens over wrong responses"),
     "length/p95": MetricName("tokens", "95th percentile of sampled tokens"),
     "length/max": MetricName("tokens", "longest response"),
     "length/truncated": MetricName("share", "responses that ran into the token limit", "below 0.05"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import get_args
 
 import numpy as np
@@ -35,6 +36,7 @@ def group_metrics(groups: Sequence[CreditedGroup], rejected: Sequence[CreditedGr
         "pass_rate": mean([float(score.correct) for score in judged if score.correct is not None]),
         "group/reward_std": mean([std for group in scored if not math.isnan(std := _reward_std(group))]),
         "group/distinct": mean([_distinct(group) for group in scored]),
+        "group/distinct_2": mean([value for group in scored if not math.isnan(value := _distinct_pairs(group))]),
     }
     metrics |= {f"group/{signal}": signals[signal] / len(scored) for signal in get_args(Signal)}
     return metrics | _part_means(scores) | _advantage_metrics(groups) | _length_metrics(scored)
@@ -48,6 +50,13 @@ def _reward_std(group: ScoredGroup) -> float:
 def _distinct(group: ScoredGroup) -> float:
     replies = [member.reply for member in group.group.members]
     return len(set(replies)) / len(replies)
+
+
+def _distinct_pairs(group: ScoredGroup) -> float:
+    """Different pairs of neighbouring tokens over all pairs of the group (distinct-2, arXiv 1510.03055)."""
+    drawn = [member.tokens[member.sampled].tolist() for member in group.group.members]
+    pairs = [pair for tokens in drawn for pair in pairwise(tokens)]
+    return len(set(pairs)) / len(pairs) if pairs else math.nan
 
 
 def _part_means(scores: Sequence[Score]) -> dict[str, float]:
@@ -67,16 +76,26 @@ def _advantage_metrics(groups: Sequence[CreditedGroup]) -> dict[str, float]:
         for trained, score, advantage in zip(group.scored.trained, group.scored.scores, group.advantages, strict=True)
         if score.total is not None and trained.any()
     ]
-    return {"advantage/mean": mean(values), "advantage/abs_mean": mean([abs(value) for value in values])}
+    return {
+        "advantage/mean": mean(values),
+        "advantage/std": float(np.std(values)) if values else math.nan,
+        "advantage/abs_mean": mean([abs(value) for value in values]),
+    }
 
 
 def _length_metrics(groups: Sequence[ScoredGroup]) -> dict[str, float]:
     members = [member for group in groups for member in group.group.members]
     lengths = [member.sampled_tokens for member in members]
+    verdicts = [score.correct for group in groups for score in group.scores]
+    of_kind = {
+        kind: [length for length, verdict in zip(lengths, verdicts, strict=True) if verdict is right]
+        for kind, right in (("right", True), ("wrong", False))
+    }
     return {
         "length/mean": mean(lengths),
         "length/p95": float(np.quantile(lengths, 0.95)),
         "length/max": float(max(lengths)),
+        **{f"length/{kind}": mean(found) for kind, found in of_kind.items()},
         "length/truncated": mean([float(member.finish == "length") for member in members]),
         "tokens/sampled": float(sum(lengths) + sum(g.sampled_tokens for group in groups if (g := group.group.greedy))),
     }
